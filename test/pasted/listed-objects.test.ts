@@ -13,7 +13,7 @@ describe('a list of Services', () => {
 
   test('names those that wait for an external IP, and what does not wait for it', () => {
     expect(said('$ kubectl get svc', heading, ...rows)).toMatch(
-      /^is what kubectl get prints, without rules\. web \(10\.43\.12\.7, 80:31380\/TCP\): no controller .* gave it an address.*node ports work without/,
+      /^is what kubectl get prints, without rules\. web \(10\.43\.12\.7, 80:31380\/TCP\): no controller .* gave it an address.*node ports do not depend on that/,
     );
   });
 

@@ -46,13 +46,20 @@ export function usedBackends(backends: readonly AgentBackend[]): readonly AgentB
 
 /** What `cilium-dbg service list -o json` printed; null if the text is something else. */
 export function parseServiceList(text: string): readonly AgentFrontend[] | null {
-  // What was asked of the agent is as long as what it realized, and is not compared.
-  const list = readJson(text.replaceAll(/"spec":\s*\{.*?\}\s*,\s*(?="status":)/gs, '')) ?? readJson(text);
+  const list = readJson(withoutSpecs(text)) ?? readJson(text);
   // Go prints an empty list as null.
   if (list === null) return [];
   if (!Array.isArray(list)) return null;
   const frontends = list.map(frontendOf);
   return frontends.every(frontend => frontend !== null) ? frontends : null;
+}
+
+/** What was asked of the agent is as long as what it realized, and is not compared. The whole text, unless each is followed by its status. */
+function withoutSpecs(text: string): string {
+  const [head = '', ...parts] = text.split(/"spec":\s*\{/);
+  const ends = parts.map(part => /\}\s*,\s*(?="status":)/.exec(part));
+  const rests = parts.map((part, index) => part.slice((ends[index]?.index ?? 0) + (ends[index]?.[0].length ?? 0)));
+  return ends.includes(null) ? text : head + rests.join('');
 }
 
 function frontendOf(row: unknown): AgentFrontend | null {

@@ -22,7 +22,7 @@ export function listedObjects(lines: readonly string[]): string | null {
   const waiting =
     pending.length === 0
       ? ''
-      : ` ${someOf(pending)}: no controller (of a cloud, MetalLB) gave it an address, which kube-proxy never does. Its cluster IP and node ports work without.`;
+      : ` ${someOf(pending)}: no controller (of a cloud, MetalLB) gave it an address, which kube-proxy never does. Its cluster IP and node ports do not depend on that.`;
   const refused = empty.length === 0 ? '' : ` ${someOf(empty)}: no endpoint: kube-proxy refuses connections by design.`;
   return `is what kubectl get prints, without rules.${waiting}${refused} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
 }
