@@ -260,9 +260,12 @@ test('ST202: endpoints that are ready, and all terminating for the agent, are a 
     'the Cilium agent still has endpoint 10.1.0.1:8080 as terminating',
   );
   late.api = structuredClone(late.api);
-  for (const endpoint of late.api.endpointSlices?.[0]?.endpoints ?? [])
-    Object.assign(endpoint, {conditions: {ready: false, serving: true, terminating: true}});
-  expect(late.texts()).toEqual([]);
+  // With publishNotReadyAddresses they are ready until the end.
+  for (const ready of [false, true]) {
+    for (const endpoint of late.api.endpointSlices?.[0]?.endpoints ?? [])
+      Object.assign(endpoint, {conditions: {ready, serving: true, terminating: true}});
+    expect(late.texts()).toEqual([]);
+  }
 });
 
 test('session affinity is compared at each address of the node, too', () => {

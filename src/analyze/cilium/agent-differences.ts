@@ -178,10 +178,14 @@ function backendSymptoms(compared: ComparedPort, found: readonly FoundFrontend[]
   ];
 }
 
-/** The ready endpoints that the agent has as terminating, and uses only because it has no others. */
+/**
+ * The ready endpoints that the agent has as terminating, and uses only because it has no others. One that is ready while it terminates
+ * (publishNotReadyAddresses) has the state that it has for other Services.
+ */
 function readyAsTerminating({endpoints}: ComparedPort, {backends}: AgentFrontend): readonly string[] {
   if (backends.some(({state}) => state === 'active')) return [];
-  return usedBackends(backends).flatMap(({hostPort}) => (endpoints.some(one => one.ready && one.hostPort === hostPort) ? hostPort : []));
+  const settled = new Set(endpoints.flatMap(one => (one.ready && !one.terminating ? one.hostPort : [])));
+  return usedBackends(backends).flatMap(({hostPort}) => (settled.has(hostPort) ? hostPort : []));
 }
 
 /** The endpoints that a frontend should use, where it uses none. */
