@@ -8,7 +8,11 @@ import {countTraces} from './count-traces.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {Diagnosis} from './diagnosis.ts';
 import {uniqueBy} from '../model/lists.ts';
-import {namespacedName} from '../model/text.ts';
+import {namespacedName, someOf} from '../model/text.ts';
+import {checks} from '../checks/index.ts';
+import {listedEndpoints} from '../parse/pasted/listed-objects.ts';
+import {kubectlLists} from '../parse/pasted/split-text.ts';
+import {sortFindings, toFinding} from './to-finding.ts';
 
 /** What rules without API objects show of the requested Services: their packet paths, and the faults of the rules themselves. */
 export function reportRulesAlone(
@@ -24,14 +28,16 @@ export function reportRulesAlone(
   const chains = new Set(shown.flatMap(chainsOf));
   const isShown = ({name, namespace}: ServiceName): boolean =>
     shown.some(({service}) => service.name === name && service.namespace === namespace);
-  const findings = report.findings.filter(
+  const ofRules = report.findings.filter(
     ({name, service, actual = []}) =>
       ofTheNode.has(name) ||
       (name === misprinted && actual.length > 0) ||
       (name === ofFlows && service !== undefined && isShown(service)) ||
       (ofRulesAlone.has(name) && actual.some(({chain}) => chains.has(chain))),
   );
-  const traces = withEqualShares(shown, findings);
+  const listed = snapshot.nodes.flatMap(node => besideLists(node, shown));
+  const findings = sortFindings([...ofRules, ...listed]);
+  const traces = withEqualShares(withStale(shown, listed), findings);
   const count = (severity: string): number => findings.filter(finding => finding.severity === severity).length;
   const names = new Set(traces.map(({service}) => `${service.namespace}/${service.name}`));
   return {
@@ -57,6 +63,47 @@ export function reportRulesAlone(
       reason: hidden.has(node.name) ? printedByNft : 'from rules alone: nothing to compare with',
     })),
   };
+}
+
+/** Endpoints that rules for all clients send to, and that what kubectl printed in the same text does not list for the Service. */
+function besideLists(node: NodeDump, traces: readonly PortTrace[]): readonly Finding[] {
+  const text = node.read(kubectlLists)?.toString('utf8');
+  const check = checks.find(({name}) => name === 'stale-endpoint');
+  if (text === undefined || check === undefined) return [];
+  const lists = listedEndpoints(text.split('\n'));
+  return traces.flatMap(({node: name, family, service, port, entries}) => {
+    // Without its namespace a name may be that of another Service.
+    const isAlone = traces.every(other => other.service.name !== service.name || other.service.namespace === service.namespace);
+    const list = lists.get(namespacedName(service)) ?? (isAlone ? lists.get(service.name) : undefined) ?? new Set();
+    const listed = [...list].filter(end => end.startsWith('[') === (family === 'IPv6'));
+    if (name !== node.name || listed.length === 0) return [];
+    // A Local policy may send to what is about to go, and is in no list.
+    const sent = entries.flatMap(({entry, endpoints}) => (entry.kind === 'clusterIP' ? endpoints : []));
+    const stale = uniqueBy(
+      sent.filter(({hostPort, pick}) => !listed.includes(hostPort) && !/^(?:KUBE-SVL-|local-)/.test(pick?.chain ?? '')),
+      ({hostPort}) => hostPort,
+    );
+    return stale.map(({hostPort, pick, rewrite}) =>
+      toFinding(check, {
+        ...{node: name, family, service, port, endpoint: hostPort, expected: []},
+        actual: [pick, rewrite].flatMap(rule => rule ?? []),
+        message: `traffic goes to ${hostPort}, which is none of the endpoints that kubectl lists in the same text (${someOf(listed)})`,
+      }),
+    );
+  });
+}
+
+function withStale(traces: readonly PortTrace[], findings: readonly Finding[]): readonly PortTrace[] {
+  if (findings.length === 0) return traces;
+  const isStale = (trace: PortTrace, {hostPort}: EndpointTrace): boolean =>
+    findings.some(({node, service, endpoint}) => node === trace.node && service === trace.service && endpoint === hostPort);
+  return traces.map(trace => ({
+    ...trace,
+    entries: trace.entries.map(entry => ({
+      ...entry,
+      endpoints: entry.endpoints.map((end): EndpointTrace => (isStale(trace, end) ? {...end, mark: 'stale'} : end)),
+    })),
+  }));
 }
 
 /** What kube-proxy writes where the rules of a chain give its endpoints unequal shares. */

@@ -3,7 +3,7 @@ import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
-import {listedObjects} from './listed-objects.ts';
+import {listedEndpoints, listedObjects} from './listed-objects.ts';
 import {asSavedSets, listedDevice} from './listed-state.ts';
 import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
@@ -83,6 +83,9 @@ function samePortText(lines: readonly string[]): string {
 const maxShown = 100_000;
 const isRow = /^\s*(?:\d+[KMGT]?\s+\d+[KMGT]?\s+)?[A-Za-z][\w-]*\s+(?:tcp|udp|sctp|icmp|all|\d+)\s+(?:--|-f|!f)\s/;
 
+/** The text, where kubectl lists endpoints beside the rules (`listedEndpoints`). */
+export const kubectlLists = 'kubectl-lists';
+
 /** The files of a bundle that a pasted text contains. */
 type PastedFiles = ReadonlyMap<string, Buffer>;
 
@@ -113,6 +116,7 @@ function splitText(content: Buffer): PastedFiles {
   if (parts.ipset.some(line => line !== '')) files.set('ipset-save', Buffer.from(parts.ipset.join('\n')));
   const device = files.size === 0 ? null : listedDevice(lines);
   if (device !== null) files.set('kube-ipvs0.json', Buffer.from(device));
+  if (files.size > 0 && listedEndpoints(lines).size > 0) files.set(kubectlLists, Buffer.from(lines.join('\n')));
   return files;
 }
 
