@@ -1,6 +1,7 @@
 import {readNft} from '../analyze/nftables/nft-rules.ts';
+import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
-import {printedByNft, type Report} from '../model/report.ts';
+import {printedByNft, type Report, withoutJump} from '../model/report.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
@@ -60,7 +61,11 @@ export function reportRulesAlone(
     },
     nodes: report.nodes.map(node => ({
       ...node,
-      reason: hidden.has(node.name) ? printedByNft : 'from rules alone: nothing to compare with',
+      reason: hidden.has(node.name)
+        ? printedByNft
+        : shown.length === 0 && snapshot.nodes.some(dump => dump.name === node.name && lacksJump(dump))
+          ? withoutJump
+          : 'from rules alone: nothing to compare with',
     })),
   };
 }
@@ -129,6 +134,16 @@ function withEqualShares(traces: readonly PortTrace[], findings: readonly Findin
       return {...entry, endpoints};
     }),
   }));
+}
+
+function lacksJump(node: NodeDump): boolean {
+  const nat = [...readDumps(node).current.values()].flatMap(({tables}) => tables.get('nat') ?? []);
+  const rules = nat.flatMap(({chains}) => chains.get('PREROUTING') ?? []).flatMap(chain => (chain.complete ? chain.rules() : []));
+  return (
+    rules.length > 0 &&
+    nat.every(({chains}) => [...chains.startingWith('KUBE-')].length === 0) &&
+    !rules.some(({text}) => text.includes('KUBE-'))
+  );
 }
 
 function isPrintedByNft(node: NodeDump): boolean {

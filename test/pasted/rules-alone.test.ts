@@ -231,15 +231,29 @@ test('rules in the log of kube-proxy are those that it gave to iptables-restore'
   expect(endpoints(lines.join('\n')).map(({hostPort}) => hostPort)).toEqual(['10.244.1.5:80']);
 });
 
+const lastLine = (text: string) =>
+  serviceList(traceText(snapshotOfText(text)), {color: false, width: Infinity, quiet: false, verbose: false, failOn: 'error'})
+    .split('\n')
+    .at(-1);
+
+test('a PREROUTING of nat that is whole, and leads to no chain of kube-proxy, is said to lack the jump', () => {
+  const row = 'PREROUTING_ZONES  all  --  *  *  0.0.0.0/0  0.0.0.0/0\n';
+  const listed = `$ iptables -nL PREROUTING -t nat\nChain PREROUTING (policy ACCEPT)\ntarget     prot opt source               destination\n`;
+  const none = 'These rules contain no Service of kube-proxy.';
+  const lacks =
+    /^These rules contain no Service of kube-proxy\. PREROUTING of table nat is shown whole, and nothing in it leads to KUBE-SERVICES\./;
+  expect(lastLine(`${listed}${row.replace('*  *  ', '')}`)).toMatch(lacks);
+  const saved = '*nat\n:PREROUTING ACCEPT [0:0]\n:DOCKER - [0:0]\n-A PREROUTING -j DOCKER\nCOMMIT\n';
+  expect(lastLine(saved)).toMatch(lacks);
+  for (const part of [`$ iptables-save | grep -v KUBE\n${saved}`, '-A PREROUTING -j DOCKER\n', saved.replaceAll('nat', 'mangle')])
+    expect(lastLine(part)).toBe(none);
+});
+
 test('the list of Services says of rules of iptables that nft printed what to paste instead', () => {
-  const list = (text: string) =>
-    serviceList(traceText(snapshotOfText(text)), {color: false, width: Infinity, quiet: false, verbose: false, failOn: 'error'})
-      .split('\n')
-      .at(-1);
   const printed =
     'table ip nat {\n\tchain KUBE-SERVICES {\n\t\tip daddr 10.96.0.10 tcp dport 80 counter jump KUBE-SVC-TCOU7JCQXEZGVUNU\n\t}\n}\n';
-  expect(list(printed)).toMatch(/^These are kube-proxy's rules of iptables as nft prints them, .*: paste what iptables-save prints\.$/);
-  expect(list(printed.replace('KUBE-SERVICES', 'OTHER'))).toBe('These rules contain no Service of kube-proxy.');
+  expect(lastLine(printed)).toMatch(/^These are kube-proxy's rules of iptables as nft prints them, .*: paste what iptables-save prints\.$/);
+  expect(lastLine(printed.replace('KUBE-SERVICES', 'OTHER'))).toBe('These rules contain no Service of kube-proxy.');
 });
 
 describe('what only IPVS mode makes shows that mode, where no rule shows one', () => {
