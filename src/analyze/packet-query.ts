@@ -105,10 +105,11 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
     walkNode(here, {...sent, source: onNode, destination: onNode}, {others}).some(({destination}) => destination !== null);
   // Where chains that pasted text leaves out are asked for, there is one of any name.
   const unseen = !readsServers && (here.shown ?? rules).iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
-  const isLocal = environment.isLocal(packet.destination) === true;
+  const isOwn = environment.isLocal(packet.destination);
+  const isLocal = isOwn === true;
   const outcomes = mergeOutcomes(result)
     .map(outcome => explainLoopback(outcome, query, isNodePort))
-    .map(outcome => explainPing(outcome, query, isLocal))
+    .map(outcome => (unseen ? outcome : explainNoEntry(outcome, query, isLocal || (readsServers && isOwn === null))))
     .map(outcome => (query.entry == null || unseen ? outcome : explainUnserved(outcome, query.entry, {...query, isLocal})));
   return {
     node: node.name,
@@ -334,27 +335,33 @@ function explainLoopback(outcome: PacketOutcome, {destination, port}: PacketQuer
 }
 
 /** Cluster IPs are addresses of no host, but in IPVS mode, where the node itself has them. */
-function explainPing(outcome: PacketOutcome, {protocol, isClusterIP = false, destination}: PacketQuery, isLocal: boolean): PacketOutcome {
-  if (protocol !== 'ICMP' || !isClusterIP) return outcome;
+function explainNoEntry(outcome: PacketOutcome, query: PacketQuery, isLocal: boolean): PacketOutcome {
+  const {protocol, isClusterIP = false, destination, port, entry} = query;
+  if (!isClusterIP || entry != null) return outcome;
   const {verdict, path, reason} = outcome;
   const isUntouched = outcome.destination === null && outcome.rewrittenTo === undefined;
-  if (verdict === 'accept' && isLocal)
+  const isPing = protocol === 'ICMP';
+  if (isPing && verdict === 'accept' && isLocal)
     return {...outcome, reason: `the node itself has the address ${destination} and answers, whatever the endpoints do`};
-  const byDesign = 'a cluster IP does not answer ping, by design';
+  const what = isPing
+    ? 'a cluster IP does not answer ping, by design'
+    : `${destination} is a cluster IP, and no rule takes its port ${port}/${protocol} to an endpoint`;
   const last = path.at(-1);
-  if (verdict === 'reject' || verdict === 'drop')
+  if (isPing && (verdict === 'reject' || verdict === 'drop'))
     return {
       ...outcome,
-      reason: [byDesign, reason ?? (last === undefined ? undefined : `by this rule of ${last.table}/${last.chain}: ${last.text}`)]
+      reason: [what, reason ?? (last === undefined ? undefined : `by this rule of ${last.table}/${last.chain}: ${last.text}`)]
         .filter(part => part !== undefined)
         .join('; '),
     };
-  if (!isUntouched) return outcome;
-  if (verdict === 'undecided') return {...outcome, reason: `${byDesign}; ${reason ?? ''}`};
+  if (!isUntouched || isLocal) return outcome;
+  if (verdict === 'undecided') return {...outcome, reason: `${what}; ${reason ?? ''}`};
+  if (verdict !== 'accept') return outcome;
+  const ports = 'kube-proxy writes rules for ports of TCP, UDP and SCTP alone, and no host';
   return {
     ...outcome,
     verdict: 'drop',
-    reason: `${byDesign}: kube-proxy writes rules for ports of TCP, UDP and SCTP alone, and no host has the address ${destination}`,
+    reason: isPing ? `${what}: ${ports} has the address ${destination}` : `${what}: no host has the address`,
   };
 }
 

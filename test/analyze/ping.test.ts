@@ -18,6 +18,23 @@ test.each([
   expect(answer?.outcomes.map(({verdict, reason}) => `${verdict}: ${reason}`)).toEqual([expect.stringContaining(words)]);
 });
 
+test.each([
+  [
+    'healthy/1.36-iptables',
+    '10.96.1.1',
+    'drop: 10.96.1.1 is a cluster IP, and no rule takes its port 443/TCP to an endpoint: no host has the address',
+  ],
+  // Each of them refuses it by a rule of its own.
+  ['nftables/1.36', '10.96.1.1', 'reject: undefined'],
+  ['ipvs/1.36', '10.96.1.1', 'reject: undefined'],
+  // What another proxy does with its Services is not known.
+  ['healthy/1.36-iptables', '10.96.1.17', 'accept: undefined'],
+])('in %s a packet to a port of the cluster IP %s that no Service has is not served', async (capture, destination, words) => {
+  const asked = {source: '10.244.11.4', destination, port: '443', protocol: 'tcp'};
+  const [answer] = askNodes(asked, await snapshotOf(capture), name => name === 'node-a');
+  expect(answer?.outcomes.map(({verdict, reason}) => `${verdict}: ${reason}`)).toEqual([words]);
+});
+
 test('a rule about echo requests matches a ping, and one about other messages of ICMP does not', async () => {
   const {parseDumps} = await import('../../src/parse/iptables/iptables-save.ts');
   const {walkPacket} = await import('../../src/trace/iptables/walk-packet.ts');

@@ -17,7 +17,7 @@ import {allOf} from '../../analyze/proxy-mode.ts';
 import {misprintsOf, whyMisprinted} from '../../analyze/iptables/misprints.ts';
 import {readNft, whyNftMisprinted} from '../../analyze/nftables/nft-rules.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
-import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
+import {type PodObject, proxyNameLabel, type ServiceObject} from '../../model/api-objects.ts';
 import {emptyRuleset, isExcerpt} from '../../analyze/iptables/excerpt.ts';
 import {withGaps} from '../../analyze/iptables/text-gaps.ts';
 import {once} from '../../model/once.ts';
@@ -278,9 +278,10 @@ function serviceInText({destination, namespace}: PacketFlags, {nodes}: Snapshot)
   return {metadata: service, spec: {clusterIP: address, clusterIPs: [address], ports}};
 }
 
-/** Whether the API, or rules alone, show the address as that of a Service within the cluster. */
+/** Whether the API, or rules alone, show the address as that of a Service within the cluster, which is no other proxy's. */
 function isClusterIP(address: string, {api, nodes}: Snapshot): boolean {
-  if (api.services !== null) return api.services.some(service => hasClusterIP(service, address));
+  if (api.services !== null)
+    return api.services.some(service => hasClusterIP(service, address) && service.metadata.labels?.[proxyNameLabel] === undefined);
   return nodes.some(node =>
     servicesInRules(node).some(({entries}) =>
       entries.some(({entry}) => entry.kind === 'clusterIP' && canonicalAddress(entry.address ?? '') === address),
