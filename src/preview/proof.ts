@@ -4,7 +4,7 @@ import {once} from '../model/once.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Family, parseAddress} from '../model/address.ts';
-import {type Intervals, intervalsOf, subtract} from '../model/intervals.ts';
+import {holds, type Intervals, intervalsOf, subtract} from '../model/intervals.ts';
 import {allPorts, type NoteCondition} from '../trace/sender-space.ts';
 import {noting} from '../trace/side.ts';
 import type {SourceKind} from '../analyze/outcomes/sources.ts';
@@ -103,12 +103,13 @@ export function proofOf(probes: readonly PreviewProbe[], {item, before, after, g
     effort.left -= classes.length;
     if (isCut) gap ??= notWalked;
     return classes.flatMap(([own, walked, space]) => {
-      if (own.senders === undefined && own.packet.source.value === probe.packet.source.value) walks[index] = walked;
+      const isUsual = holds(space, probe.packet.source.value);
+      if (own.senders === undefined && isUsual) walks[index] = walked;
       const senders = own.senders ?? {text: own.source.address, pods: []};
       if (walked.was.undecided + walked.is.undecided > 0)
         gap ??= `a rule cannot be interpreted for packets from ${senders.text}: kubectl svc-trace packet names it`;
       if (isOfNobody(own.source.kind, senders) || !isChanged({...probe, packet: own.packet}, walked)) return [];
-      if (own.packet.source.value === probe.packet.source.value) {
+      if (isUsual) {
         usual[index] = {text: own.senders?.text, space};
         return [];
       }
