@@ -40,10 +40,14 @@ export function hostPortSymptoms(given: HostPortCase): readonly Symptom<RuleText
     return [...Map.groupBy(lost, ({to}) => to).values()].map((alike): Symptom<RuleText> => {
       const texts = (key: 'name' | 'end' | 'living'): string => someOf([...new Set(alike.map(one => one[key]))], {max: 4});
       const [s, are, them] = alike.length === 1 ? ['', 'is', 'it'] : ['s', 'are', 'them'];
-      const detail = `host port${s} ${texts('name')} of pod ${namespacedName(pod.metadata)} ${are} lost: packets to ${them} are sent to ${texts('end')}, ${alike[0]?.who}, by rules of another pod. Those for this pod (${texts('living')}) come later and are never reached`;
-      const chain = alike[0]?.rules.at(-1)?.chain ?? '';
+      const last = alike[0]?.rules.at(-1);
+      const chain = last?.chain ?? '';
+      const isOfPod = /^(?:CNI-|KUBE-HP|KUBE-HOSTPORT)|hostport/.test(`${chain} ${last?.table}`);
+      const detail = `host port${s} ${texts('name')} of pod ${namespacedName(pod.metadata)} ${are} lost: packets to ${them} are sent to ${texts('end')}, ${alike[0]?.who}, by ${isOfPod ? 'rules of another pod' : `a rule of ${chain}`}. Those for this pod (${texts('living')}) come later and are never reached`;
       const flush = /^(?:CNI-DN|KUBE-HP)-/.test(chain) ? ` (${family === 'IPv6' ? 'ip6tables' : 'iptables'} -t nat -F ${chain})` : '';
-      const remedy = `A pod that is gone left its rule behind, and rules of new pods are put after it. Delete it on this node${flush}, and find out why the CNI plugin or the container runtime did not.`;
+      const remedy = isOfPod
+        ? `A pod that is gone left its rule behind, and rules of new pods are put after it. Delete it on this node${flush}, and find out why the CNI plugin or the container runtime did not.`
+        : 'Find out which program has the port on this node, and give one of the two another.';
       const place = {family, port: null, affects: [], expected: [], actual: [...new Set(alike.flatMap(one => one.rules))]};
       return {kind: 'entry-taken-by-other-rule', variant: 'lost-host-port', detail, remedy, ...place};
     });

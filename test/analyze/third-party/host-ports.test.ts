@@ -52,6 +52,19 @@ describe('a host port that is sent elsewhere before the rule of its pod', () => 
     ]);
   });
 
+  test('is not said to be of a pod where another program publishes the port', async () => {
+    const given = await scenario();
+    withPods(given, pod());
+    portmap(given, [living]);
+    const docker = '-A DOCKER -p tcp -m tcp --dport 80 -j DNAT --to-destination 172.17.0.2:80';
+    given.rules('node-a').declare('nat', 'DOCKER');
+    given.rules('node-a').append('nat', docker);
+    given.rules('node-a').insertAfter(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER');
+    expect(found(given)).toEqual([
+      expect.stringMatching(/172\.17\.0\.2:80, an address that no pod has, by a rule of DOCKER\. .*give one of the two another\.$/),
+    ]);
+  });
+
   test('is one as well where a pod that ended is all that has the address', async () => {
     const given = await scenario();
     withPods(given, pod(), pod({metadata: {name: 'ingress-1'}, status: {phase: 'Failed', podIPs: [{ip: gone}]}}));
