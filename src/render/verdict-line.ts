@@ -52,7 +52,11 @@ function isClean({summary: {errors, warnings, verdict}}: Report): boolean {
 function verdictOf(report: Report, {style, suppressed, provenance}: VerdictContext): string {
   const {summary} = report;
   const {errors, warnings, verdict, services} = summary;
-  if (report.basis === 'rules') return style.yellow(`from rules alone: nothing to compare with${rulesAloneFaults(report, provenance)}`);
+  if (report.basis === 'rules') {
+    const isListed = report.findings.some(({name}) => name === 'stale-endpoint');
+    const basis = isListed ? 'from rules, and the endpoints that kubectl lists' : 'from rules alone: nothing to compare with';
+    return style.yellow(`${basis}${rulesAloneFaults(report, provenance)}`);
+  }
   if (errors > 0) {
     return style.red(`FAULTY: ${worstCause(report, 'error', provenance)}; ${faults(report)}`);
   }

@@ -1,5 +1,6 @@
 /** Endpoints that kubectl lists are compared with rules in the same text. */
 import {describe, expect, test} from 'vitest';
+import {headlineOf} from '../../src/render/verdict-line.ts';
 import {snapshotOfText, traceText} from './trace-text.ts';
 
 const rulesOf = (service: string, address: string, chain = 'KUBE-SVC-TCOU7JCQXEZGVUNU') =>
@@ -41,9 +42,12 @@ describe.each([
   });
 });
 
-test('the trace draws it as stale', () => {
-  const {traces} = traceText(snapshotOfText(described('10.244.1.5:80') + rulesOf('shop/web', '10.244.1.9:80')));
-  expect(traces.flatMap(({entries}) => entries.flatMap(({endpoints}) => endpoints.map(({mark}) => mark)))).toEqual(['stale']);
+test('the trace draws it as stale, and the first line says it', () => {
+  const report = traceText(snapshotOfText(described('10.244.1.5:80') + rulesOf('shop/web', '10.244.1.9:80')));
+  expect(headlineOf(report)).toMatch(
+    /^from rules, and the endpoints that kubectl lists; shop\/web on rules\.txt: traffic goes to 10\.244\.1\.9:80, which is no usable endpoint \(ST203\)/,
+  );
+  expect(report.traces.flatMap(({entries}) => entries.flatMap(({endpoints}) => endpoints.map(({mark}) => mark)))).toEqual(['stale']);
 });
 
 test('a list is not that of a Service in another namespace, nor of a Local policy', () => {
