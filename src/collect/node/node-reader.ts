@@ -288,6 +288,7 @@ export class NodeReader {
   /** Reading was interrupted before everything was read. */
   stopped(reason: string): void {
     const open = [...this.#asked.values()].flatMap(({file, variants}) => (this.#done.has(file) || variants.length === 0 ? [] : [file]));
+    for (const file of open) if (this.#asked.get(file)?.isDump === true) this.#missing.push({file, reason});
     const what =
       this.via === null ? '' : open.length === 0 ? ', so that not all was read' : `: ${open.join(', ')} not read${this.#where()}`;
     this.#problems.push(`${reason}${what}${this.#isRestarting(open) ? restarting : ''}`);

@@ -492,6 +492,8 @@ describe('one node', () => {
     expect(node.status).toBe('partial');
     expect(node.files).toContain('iptables-save');
     expect(node.problems[0]?.message).toBe('no answer within 2 s: ip6tables-save not read (fake)');
+    // What is said of its rules of the family is why there are none.
+    expect(node.missing).toContainEqual({file: 'ip6tables-save', reason: 'no answer within 2 s'});
     expect(transport.disposed).toBe(1);
   });
 
