@@ -31,6 +31,8 @@ export interface SenderGroups {
   readonly nodes: ReadonlyMap<bigint, string>;
   /** The pods were not read: any address of their networks may be one. */
   readonly arePodsUnknown: boolean;
+  /** Routes lead to single pods: what they do to a pod that runs tells nothing of other addresses of its network. */
+  readonly areRoutedSingly: boolean;
 }
 
 /** The groups of senders of a node in one family. */
@@ -59,6 +61,10 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
       return parsed?.family === family ? [[parsed.value, metadata.name ?? ''] as const] : [];
     }),
   );
+  const pods = new Map(
+    [...running.values()].filter(({range}) => range.family === family && !holds(own, range.low)).map(({range, name}) => [range.low, name]),
+  );
+  const routes = facts.network?.routes[family] ?? [];
   return {
     spaces: new Map([
       ['pod', here],
@@ -66,13 +72,10 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
       ['outside', outside],
       ['other-node', intervalsOf(nodes.map(([value]) => [value, value] as const))],
     ]),
-    pods: new Map(
-      [...running.values()]
-        .filter(({range}) => range.family === family && !holds(own, range.low))
-        .map(({range, name}) => [range.low, name]),
-    ),
+    pods,
     nodes: new Map(nodes),
     arePodsUnknown: api.pods === null || api.podsOf !== undefined,
+    areRoutedSingly: routes.some(({to}) => to.prefix === (family === 'IPv4' ? 32 : 128) && pods.has(to.base)),
   };
 }
 
@@ -129,10 +132,11 @@ export function classesOfProbe<T>(
 ): {readonly classes: readonly (readonly [Probe, T, Intervals])[]; readonly isCut: boolean} {
   const {packet, source} = probe;
   const address = subtract(spaceOf(source, packet.source.value, groups), source.kind === 'pod' ? except : []);
-  // Routes may lead to pods that run, and to no other address of their networks.
-  const running = runningPods(groups)
-    .get(source.kind)
-    ?.find(value => holds(address, value));
+  const running = groups.areRoutedSingly
+    ? runningPods(groups)
+        .get(source.kind)
+        ?.find(value => holds(address, value))
+    : undefined;
   const usual = (space: SenderSpace): bigint => (running !== undefined && holds(space.address, running) ? running : packet.source.value);
   const made = new Map<Sender, Probe>();
   const {classes, rest} = senderClasses({

@@ -10,6 +10,7 @@ const groups: SenderGroups = {
   pods: new Map([[numberOf('10.244.1.9'), 'shop/web-1']]),
   nodes: new Map(),
   arePodsUnknown: false,
+  areRoutedSingly: true,
 };
 const probe: Probe = {
   entry: {kind: 'clusterIP', address: '10.96.0.7', port: 80},
