@@ -90,7 +90,13 @@ function guessedName<Expected extends ExpectedPorts<Item>, Item extends ServedPo
   expected: Expected,
   expect: (name: string) => Expected,
 ): {readonly name: string; readonly ports: readonly Item[]} | null {
-  const others = new Set(expected.ports.filter(hasLocal).flatMap(({all}) => all.flatMap(({nodeName}) => nodeName ?? [])));
+  // An expectation is made for each name: no other is tried where nothing that depends on the name differs.
+  const isByName = ({port, all}: ServedPort): boolean =>
+    port.externalPolicyLocal || port.internalPolicyLocal || all.some(({nodeHints, zoneHints}) => nodeHints !== null || zoneHints !== null);
+  const misfits = expected.ports.filter(item => isByName(item) && !fits.fits(expected, item));
+  const others = new Set(
+    (misfits.length < 2 ? [] : expected.ports).filter(hasLocal).flatMap(({all}) => all.flatMap(({nodeName}) => nodeName ?? [])),
+  );
   others.delete(expected.context.facts.name);
   for (const name of ['', ...[...others].sort().slice(0, maxNames)]) {
     const mayChange = (item: ServedPort) => hasLocal(item) || (name !== '' && item.all.some(({nodeName}) => nodeName === name));

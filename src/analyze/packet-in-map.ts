@@ -16,6 +16,7 @@ import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {frontendKey} from '../parse/cilium/agent-table.ts';
 import type {MapEntry} from '../parse/cilium/lb-map.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
+import {isProxied} from './cilium/map-differences.ts';
 import {sharesOf, slotRule} from './cilium/trace-cilium.ts';
 import type {PacketAnswer, PacketQuery} from './packet-query.ts';
 import type {PacketOutcome} from './packet-rules.ts';
@@ -103,8 +104,7 @@ function outcomesOf(
   ];
   if (entry.port === 0)
     return ended('drop', `${entry.key} in the kernel's map drops what clients outside send to a port without a Service`);
-  if (entry.hasProxyPort || entry.flags.includes('l7-load-balancer'))
-    return ended('undecided', 'a proxy of Cilium on the node takes the connection and decides');
+  if (isProxied(entry)) return ended('undecided', 'a proxy of Cilium on the node takes the connection and decides');
   if (entry.flags.includes('46x64'))
     return ended('undecided', `${entry.key} in the kernel's map is translated between IPv4 and IPv6 (46x64)`);
   const admitted = asked.isInside || isAdmitted(entry, query.source, state);

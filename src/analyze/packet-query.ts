@@ -107,9 +107,12 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   const unseen = !readsServers && (here.shown ?? rules).iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
   const isOwn = environment.isLocal(packet.destination);
   const isLocal = isOwn === true;
+  // In IPVS mode the node may have the address without that being read.
+  const mayBeOwn = unseen || isLocal || (readsServers && isOwn === null);
   const outcomes = mergeOutcomes(result)
     .map(outcome => explainLoopback(outcome, query, isNodePort))
-    .map(outcome => (unseen ? outcome : explainNoEntry(outcome, query, isLocal || (readsServers && isOwn === null))))
+    .map(outcome => explainPing(outcome, query, isLocal))
+    .map(outcome => (mayBeOwn ? outcome : explainNoEntry(outcome, query)))
     .map(outcome => (query.entry == null || unseen ? outcome : explainUnserved(outcome, query.entry, {...query, isLocal})));
   return {
     node: node.name,
@@ -335,34 +338,39 @@ function explainLoopback(outcome: PacketOutcome, {destination, port}: PacketQuer
 }
 
 /** Cluster IPs are addresses of no host, but in IPVS mode, where the node itself has them. */
-function explainNoEntry(outcome: PacketOutcome, query: PacketQuery, isLocal: boolean): PacketOutcome {
-  const {protocol, isClusterIP = false, destination, port, entry} = query;
-  if (!isClusterIP || entry != null) return outcome;
+function explainPing(outcome: PacketOutcome, {protocol, isClusterIP = false, destination}: PacketQuery, isLocal: boolean): PacketOutcome {
+  if (protocol !== 'ICMP' || !isClusterIP) return outcome;
   const {verdict, path, reason} = outcome;
   const isUntouched = outcome.destination === null && outcome.rewrittenTo === undefined;
-  const isPing = protocol === 'ICMP';
-  if (isPing && verdict === 'accept' && isLocal)
+  if (verdict === 'accept' && isLocal)
     return {...outcome, reason: `the node itself has the address ${destination} and answers, whatever the endpoints do`};
-  const what = isPing
-    ? 'a cluster IP does not answer ping, by design'
-    : `${destination} is a cluster IP, and no rule takes its port ${port}/${protocol} to an endpoint`;
+  const byDesign = 'a cluster IP does not answer ping, by design';
   const last = path.at(-1);
-  if (isPing && (verdict === 'reject' || verdict === 'drop'))
+  if (verdict === 'reject' || verdict === 'drop')
     return {
       ...outcome,
-      reason: [what, reason ?? (last === undefined ? undefined : `by this rule of ${last.table}/${last.chain}: ${last.text}`)]
+      reason: [byDesign, reason ?? (last === undefined ? undefined : `by this rule of ${last.table}/${last.chain}: ${last.text}`)]
         .filter(part => part !== undefined)
         .join('; '),
     };
-  if (!isUntouched || isLocal) return outcome;
-  if (verdict === 'undecided') return {...outcome, reason: `${what}; ${reason ?? ''}`};
-  if (verdict !== 'accept') return outcome;
-  const ports = 'kube-proxy writes rules for ports of TCP, UDP and SCTP alone, and no host';
+  if (!isUntouched) return outcome;
+  if (verdict === 'undecided') return {...outcome, reason: `${byDesign}; ${reason ?? ''}`};
   return {
     ...outcome,
     verdict: 'drop',
-    reason: isPing ? `${what}: ${ports} has the address ${destination}` : `${what}: no host has the address`,
+    reason: `${byDesign}: kube-proxy writes rules for ports of TCP, UDP and SCTP alone, and no host has the address ${destination}`,
   };
+}
+
+/** Says of a packet to a port of a cluster IP that no Service has that it reaches nobody, unless a rule refuses it. */
+function explainNoEntry(outcome: PacketOutcome, query: PacketQuery): PacketOutcome {
+  const {protocol, isClusterIP = false, destination, port, entry} = query;
+  const {verdict, reason} = outcome;
+  const isUntouched = outcome.destination === null && outcome.rewrittenTo === undefined;
+  if (protocol === 'ICMP' || !isClusterIP || entry != null || !isUntouched) return outcome;
+  const what = `${destination} is a cluster IP, and no rule takes its port ${port}/${protocol} to an endpoint`;
+  if (verdict === 'undecided') return {...outcome, reason: `${what}; ${reason ?? ''}`};
+  return verdict === 'accept' ? {...outcome, verdict: 'drop', reason: `${what}: no host has the address`} : outcome;
 }
 
 /** The node's iptables are those of IPVS mode, and its virtual servers were not read. */

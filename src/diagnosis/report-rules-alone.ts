@@ -25,7 +25,7 @@ export function reportRulesAlone(
   for (const node of snapshot.nodes) diagnosis.add(node);
   const report = diagnosis.report([]);
   const shown = snapshot.nodes.flatMap(node => countTraces(select(servicesInRules(node)), node));
-  const hidden = new Set(snapshot.nodes.flatMap(node => (shown.length === 0 && isPrintedByNft(node) ? [node.name] : [])));
+  const reasons = new Map(shown.length > 0 ? [] : snapshot.nodes.map(node => [node.name, whyNoService(node)] as const));
   const chains = new Set(shown.flatMap(chainsOf));
   const isShown = ({name, namespace}: ServiceName): boolean =>
     shown.some(({service}) => service.name === name && service.namespace === namespace);
@@ -61,11 +61,7 @@ export function reportRulesAlone(
     },
     nodes: report.nodes.map(node => ({
       ...node,
-      reason: hidden.has(node.name)
-        ? printedByNft
-        : shown.length === 0 && snapshot.nodes.some(dump => dump.name === node.name && lacksJump(dump))
-          ? withoutJump
-          : 'from rules alone: nothing to compare with',
+      reason: reasons.get(node.name) ?? 'from rules alone: nothing to compare with',
     })),
   };
 }
@@ -76,9 +72,13 @@ function besideLists(node: NodeDump, traces: readonly PortTrace[]): readonly Fin
   const check = checks.find(({name}) => name === 'stale-endpoint');
   if (text === undefined || check === undefined) return [];
   const lists = listedEndpoints(text.split('\n'));
+  const namespaces = Map.groupBy(
+    uniqueBy(traces, ({service}) => namespacedName(service)),
+    ({service}) => service.name,
+  );
   return traces.flatMap(({node: name, family, service, port, entries}) => {
     // Without its namespace a name may be that of another Service.
-    const isAlone = traces.every(other => other.service.name !== service.name || other.service.namespace === service.namespace);
+    const isAlone = namespaces.get(service.name)?.length === 1;
     const list = lists.get(namespacedName(service)) ?? (isAlone ? lists.get(service.name) : undefined) ?? new Set();
     const listed = [...list].filter(end => end.startsWith('[') === (family === 'IPv6'));
     if (name !== node.name || listed.length === 0) return [];
@@ -100,8 +100,10 @@ function besideLists(node: NodeDump, traces: readonly PortTrace[]): readonly Fin
 
 function withStale(traces: readonly PortTrace[], findings: readonly Finding[]): readonly PortTrace[] {
   if (findings.length === 0) return traces;
-  const isStale = (trace: PortTrace, {hostPort}: EndpointTrace): boolean =>
-    findings.some(({node, service, endpoint}) => node === trace.node && service === trace.service && endpoint === hostPort);
+  const keyOf = (node = '', service?: ServiceName, endpoint = ''): string =>
+    [node, service === undefined ? '' : namespacedName(service), endpoint].join(' ');
+  const stale = new Set(findings.map(({node, service, endpoint}) => keyOf(node, service, endpoint)));
+  const isStale = ({node, service}: PortTrace, {hostPort}: EndpointTrace): boolean => stale.has(keyOf(node, service, hostPort));
   return traces.map(trace => ({
     ...trace,
     entries: trace.entries.map(entry => ({
@@ -134,6 +136,12 @@ function withEqualShares(traces: readonly PortTrace[], findings: readonly Findin
       return {...entry, endpoints};
     }),
   }));
+}
+
+/** Why its rules show no Service; null where they do not tell it. */
+function whyNoService(node: NodeDump): string | null {
+  if (isPrintedByNft(node)) return printedByNft;
+  return lacksJump(node) ? withoutJump : null;
 }
 
 function lacksJump(node: NodeDump): boolean {

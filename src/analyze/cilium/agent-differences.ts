@@ -84,9 +84,9 @@ function portSymptoms(compared: ComparedPort, table: AgentTable): readonly Sympt
   const [other] = found.filter(({own}) => !isOfKind(own, port));
   if (other !== undefined) {
     const {entry} = other.frontend;
-    const detail = `the agent has ${entryText(entry)} as one of type ${other.own.type}`;
-    const gist = detail.replace('the agent', 'the Cilium agent');
-    return [ciliumSymptom('missing-entry', port, {detail, gist, entry, severity: 'warning'})];
+    const has = `has ${entryText(entry)} as one of type ${other.own.type}`;
+    const texts = {detail: `the agent ${has}`, gist: `the Cilium agent ${has}`};
+    return [ciliumSymptom('missing-entry', port, {...texts, entry, severity: 'warning'})];
   }
   const missing =
     found.length === promised.length ? [] : promised.filter(({key, isOptional}) => !isOptional && !isOwn(table.get(key), port));

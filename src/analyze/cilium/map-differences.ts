@@ -88,7 +88,8 @@ function faultsOf(frontend: AgentFrontend, {keys, state}: MapCase): readonly Fau
   return [...faults, {key: frontend.key, text, gist: 'a proxy of the node takes a part of the connections, by the map of Cilium'}];
 }
 
-function isProxied(entry: MapEntry | undefined): boolean {
+/** A proxy of the node takes the connections. */
+export function isProxied(entry: MapEntry | undefined): boolean {
   return entry !== undefined && (entry.hasProxyPort || entry.flags.includes('l7-load-balancer'));
 }
 

@@ -148,7 +148,8 @@ export function defaultRoute(
  */
 export function podsAstray(context: NodeCheckContext, family: Family): readonly Unrouted[] {
   const usual = defaultRoute(context, family);
-  if (usual === null) return [];
+  const astray = usual === null ? [] : unroutedPods(context, family, usual.isUsual);
+  if (usual === null || astray.length === 0) return [];
   const hasOwn = (route: RouteResult): boolean => route.kind === 'unicast' && route.gateway !== null && !usual.isUsual(route);
   const networks = (context.api.nodes ?? []).flatMap(node => (node.metadata.name === context.facts.name ? [] : podCIDRsOf(node)));
   const isRouted = networks.some(text => {
@@ -157,5 +158,5 @@ export function podsAstray(context: NodeCheckContext, family: Family): readonly 
     const route = address === null ? 'unknown' : routeTo(context, address);
     return route !== 'unknown' && hasOwn(route);
   });
-  return isRouted || unroutedPods(context, family, hasOwn).length > 0 ? unroutedPods(context, family, usual.isUsual) : [];
+  return isRouted || unroutedPods(context, family, hasOwn).length > 0 ? astray : [];
 }
