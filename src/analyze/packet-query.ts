@@ -3,10 +3,11 @@ import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, parseAddress} from '../model/address.ts';
 import {holds, intervalsOf} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
+import {misledTo} from '../model/node/policy-routing.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
-import type {Environment, Packet} from '../trace/packet.ts';
+import {askAddress, type Environment, type Packet} from '../trace/packet.ts';
 import {anyPort, type Side} from '../trace/side.ts';
 import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
 import {masqueradesNothing, nothingMasqueraded} from './iptables/excerpt.ts';
@@ -153,6 +154,19 @@ const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
   };
 });
 
+/** Why a packet, or a reply, may not get to the node that has the address. */
+function misledDoubt({facts}: PacketNode, {nodeOf}: OtherNodes): (sent: Packet, own: Environment) => {readonly reason: string} | null {
+  return (sent, own) => {
+    const {destination: address} = sent;
+    const node = nodeOf(address.text);
+    const to = node === null ? null : misledTo(facts, {address, node}, nodeOf);
+    if (to === null) return null;
+    askAddress([[address.value, address.value]], 'destination', sent, own);
+    own.sender?.commitAdded();
+    return {reason: `the node sends what is for ${address.text} to ${to}`};
+  };
+}
+
 /** Why the kernel may not find the neighbor of a packet that leaves: rules drop what asks for it. Asked once for each interface. */
 const neighborDoubt = once((node: PacketNode) => {
   const {facts, rules} = node;
@@ -194,7 +208,13 @@ function walkNode(
     ...base,
     isLocal: address => base.isLocal(address) ?? (isSender(address) || isElsewhere(address) ? false : null),
     isKnown: ({text}) => others.nodeOf(text) !== null,
-    doubtedWay: (sent, own) => base.doubtedWay?.(sent, own) ?? neighborDoubt(node)(sent),
+    doubtedWay: (sent, own) => base.doubtedWay?.(sent, own) ?? misledDoubt(node, others)(sent, own) ?? neighborDoubt(node)(sent),
+    obstacle: (sent, own) =>
+      base.obstacle?.(sent, own) ??
+      (sent.connection?.direction === 'reply' && own.isLocal(sent.destination) === true
+        ? misledDoubt(node, others)(sent, own)?.reason
+        : null) ??
+      null,
   };
   const walked = {
     packet,
@@ -229,10 +249,12 @@ function followOn(
   sent: Packet,
   {here, others, sender}: {readonly here: PacketNode; readonly others: OtherNodes; readonly sender: Environment['sender']},
 ): readonly PacketOutcome[] {
-  const to = outcome.destination === null ? null : splitHostPort(outcome.destination);
-  const destination = to === null ? sent.destination : parseAddress(to.address);
+  const end = outcome.destination === null ? null : splitHostPort(outcome.destination);
+  const destination = end === null ? sent.destination : parseAddress(end.address);
   if (outcome.verdict !== 'accept' || destination === null) return [outcome];
   const name = others.nodeOf(destination.text);
+  const doubt = misledDoubt(here, others)({...sent, destination}, settingOf(here).environment);
+  if (doubt !== null) return [{...outcome, verdict: 'undecided', ...doubt}];
   if (name === null || name === here.node.name) return [outcome];
   const there = others.find(name);
   if (there === null) return [{...outcome, onward: {node: name, path: null}}];
@@ -246,7 +268,7 @@ function followOn(
     origin: 'arriving',
     inInterface: null,
     destination,
-    port: to === null ? sent.port : Number(to.port),
+    port: end === null ? sent.port : Number(end.port),
     ...(masquerade
       ? {
           source:

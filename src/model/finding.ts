@@ -116,6 +116,7 @@ export type Variant =
   | 'forwards-nothing'
   // ST611
   | 'no-route-to-services'
+  | 'led-elsewhere'
   | 'link-down'
   | 'refused-by-routing-rules'
   // ST202

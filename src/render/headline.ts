@@ -235,6 +235,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST610: 'the MTU of a tunnel leaves no room for its headers',
   ST611: byVariant('no route to pods', {
     'no-route-to-services': "the node's own processes have no route to Services",
+    'led-elsewhere': 'packets to endpoints are sent to the wrong node or pod',
     'link-down': 'the interface that leads to pods is down',
     'refused-by-routing-rules': 'the routing rules of the node refuse packets to pods',
   }),

@@ -434,6 +434,42 @@ const cases: readonly Case[] = [
     silent: {'a route leads there': flannel(1450), 'the network knows them': {}},
   },
   {
+    ...{code: 'ST611', title: 'packets to a pod of another node go to the interface of a pod here', severity: 'error'},
+    fires: podLinks([], {dst: '10.244.12.4', dev: 'veth9'}),
+    says: 'packets to addresses on node-b (10.244.12.4) go to veth9, the interface of a pod of this node: what Services send there does not arrive.',
+    silent: {
+      'it is of this node': podLinks([], {dst: '10.244.11.5', dev: 'veth9'}),
+      'it is no endpoint': podLinks([], {dst: '10.244.12.99', dev: 'veth9'}),
+      'a gateway is behind the interface': podLinks(
+        [],
+        ...['10.244.12.4', '10.244.12.0/24'].map(dst => ({dst, gateway: '169.254.1.1', dev: 'veth9'})),
+      ),
+      'a tunnel leads there': {...nodesOverWireGuard(1370), routes: [{dst: '10.244.12.4', dev: 'wg0'}]},
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'the node has the address of another node', severity: 'error'},
+    fires: {routes: [{type: 'local', dst: '172.18.0.12', dev: 'lo', table: 'local'}]},
+    says: 'packets to addresses on node-b (172.18.0.12) go to the node itself, which has the address too: what',
+    silent: {
+      'it is its own': {routes: [{type: 'local', dst: '172.18.0.11', dev: 'eth0', table: 'local'}]},
+      "it is one of several, as a load balancer's": {
+        routes: [{type: 'local', dst: '172.18.0.12', dev: 'lo', table: 'local'}],
+        change: given =>
+          given.nodeObject('node-b', ({metadata}) => ({
+            metadata,
+            status: {addresses: ['172.18.0.12', '172.18.0.200'].map(address => ({type: 'InternalIP', address}))},
+          })),
+      },
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'packets to a pod of the node go to another node', severity: 'error'},
+    fires: podLinks([], {dst: '10.244.11.5', gateway: '172.18.0.12', dev: 'eth0'}),
+    says: 'packets to addresses on node-a (10.244.11.5) go to 172.18.0.12, the address of node-b: what',
+    silent: {'the gateway is no node': podLinks(['UP', 'LOWER_UP'], {dst: '10.244.11.5', gateway: '10.244.11.1', dev: 'cni0'})},
+  },
+  {
     ...{code: 'ST611', title: 'no route leads to another node', severity: 'error'},
     fires: {routes: [{type: 'blackhole', dst: '172.18.0.12'}]},
     says: 'no route leads to node-b (172.18.0.12): what Services send there, to endpoints in the network of the node, is lost, and so are the answers to it.',

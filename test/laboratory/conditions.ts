@@ -1067,4 +1067,28 @@ export const conditions: readonly Scenario[] = [
   {name: 'fwmark-blackhole', load: [sh('ip route add blackhole default table 100 && ip rule add fwmark 0x4000/0x4000 lookup 100 pref 90')]},
   {name: 'rule-from-pod-empty-table', load: [sh('ip rule add from 10.244.11.4 lookup 200 pref 90')]},
   {name: 'route-to-one-far-pod', load: [sh('ip route add unreachable 10.244.12.4')]},
+  // Of addresses that two have, or that moved.
+  {name: 'far-pod-behind-link-of-pod', load: [sh('ip route add 10.244.12.4 dev cali5')]},
+  {name: 'far-pod-address-here', load: [sh('ip addr add 10.244.12.4/32 dev lo')]},
+  {name: 'other-node-address-here', load: [sh('ip addr add 172.18.0.12/32 dev lo')]},
+  {name: 'own-pod-by-other-node', load: [sh('ip route replace 10.244.11.4 via 172.18.0.12')]},
+  // What a firewall keeps from addresses that no client of Services asks, or from outside alone, is no fault.
+  {
+    name: 'wg-quick-address',
+    load: [
+      sh('ip link add wg0 type veth peer name beyond; ip link set wg0 up; ip addr add 10.8.0.2/32 dev wg0'),
+      rules('raw', '-I PREROUTING ! -i wg0 -d 10.8.0.2/32 -m addrtype ! --src-type LOCAL -j DROP'),
+    ],
+    ...decided,
+  },
+  {
+    name: 'input-known-networks',
+    load: [
+      rules(
+        'filter',
+        ...[':INPUT DROP', '-A INPUT -i lo -j ACCEPT', '-A INPUT -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'],
+        ...['-A INPUT -s 172.18.0.0/16 -j ACCEPT', '-A INPUT -s 10.244.0.0/16 -j ACCEPT'],
+      ),
+    ],
+  },
 ];

@@ -178,8 +178,23 @@ function masqueradeAddress(facts: NodeFacts, {family, destination, mark, outInte
   const own = usable.filter(({dev}) => dev === name);
   const route = facts.network === undefined ? 'unknown' : routeOf(facts.network, destination, {mark});
   const gateway = route !== 'unknown' && route.kind === 'unicast' ? parseAddress(route.gateway ?? '') : null;
+  if (family === 'IPv6') return nearest(own.length > 0 ? own : usable, destination);
   const near = own.find(({cidr}) => contains(cidr, gateway ?? destination)) ?? own[0] ?? usable[0];
   return near?.address ?? null;
+}
+
+/** Of the kind of the destination, unique local or global, and with the longest prefix in common with it, up to that of the address. */
+function nearest(found: ReturnType<typeof sourcesOnLink>, to: Address): Address | null {
+  const score = ({cidr: {prefix}, address}: (typeof found)[number]): number => {
+    const common = 128 - (address.value ^ to.value).toString(2).replace(/^0$/, '').length;
+    return (isUniqueLocal(address) === isUniqueLocal(to) ? 128 : 0) + Math.min(prefix, common);
+  };
+  const best = Math.max(...found.map(score));
+  return found.find(one => score(one) === best)?.address ?? null;
+}
+
+function isUniqueLocal({value}: Address): boolean {
+  return value >> 121n === 0x7en;
 }
 
 /** The addresses from which a node sends to others, with their networks and interfaces. */

@@ -186,7 +186,11 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
     return taker === null ? null : intercepted(taker, walkedProbe, effectCase);
   }
   if (policy !== undefined && effectCase.isOwn({table: policy.split('/')[0] ?? '', chain: policy.split('/')[1] ?? ''})) return null;
-  const who = whose(probe);
+  const {hostIPs} = effectCase.context.facts;
+  const {text: asked} = probe.packet.destination;
+  // Of the addresses of a node, clients know those that its Node has: others are of VPNs and bridges, which programs close to all but their own.
+  const isAside = probe.entry.kind === 'nodePort' && probe.direct === undefined && hostIPs.length > 0 && !hostIPs.includes(asked);
+  const who = `${whose(probe)}${isAside ? ` at ${asked}` : ''}`;
   const refused = verdict === 'reject' ? 'refused' : 'dropped';
   if (rule !== null && isLeftBehind(rule)) {
     const detail = `${who} are ${refused} by a rule that iptables mode left behind in ${rule.table}/${rule.chain}`;
@@ -195,10 +199,10 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   const hook = decidedAt(outcome, effectCase.nft);
   const isForPod = probe.direct !== undefined && environment.isLocal(probe.packet.destination) !== true;
   const isSentOn = (path.some(rewrites) || isForPod) && hook !== 'input' && hook !== 'output';
-  // The API promises cluster IPs to nobody outside; kube-proxy accepts such packets in tables of iptables alone.
-  const acceptsItself = effectCase.acceptsItself && !isOfNft(rule?.table ?? policy?.split('/')[0] ?? '');
+  // The API promises cluster IPs to nobody outside; kube-proxy accepts such packets in tables of iptables alone, if they are sent on.
+  const acceptsItself = effectCase.acceptsItself && isSentOn && !isOfNft(rule?.table ?? policy?.split('/')[0] ?? '');
   const unusual = !acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
-  const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual ? {severity: 'info' as const} : {})};
+  const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual || isAside ? {severity: 'info' as const} : {})};
   const why = rule !== null && setsMark(rule) && outcome.reason !== undefined ? `, because ${outcome.reason}` : '';
   const by = `${causeText(rule, policy, effectCase)}${why}`;
   const usual = isSentOn

@@ -16,6 +16,7 @@ import {
   entriesOnNode,
   familiesOnNode,
   interfaceSwitch,
+  misledPods,
   networkOf,
   podAddresses,
   podBridges,
@@ -327,6 +328,13 @@ const table = [
             family,
             message: `no route leads to ${nodesIn(nodes)}: what Services send there, to endpoints in the network of the node, is lost, and so are the answers to it.`,
             commands: commands(nodes),
+          };
+        for (const {to, found} of misledPods(context, family))
+          yield {
+            family,
+            variant: 'led-elsewhere',
+            message: `packets to addresses on ${nodesIn(found)} go to ${to}: what Services send there does not arrive.`,
+            commands: [...commands(found), commandLine`ip address show to ${found[0]?.addresses[0] ?? ''}`],
           };
         for (const {dev, isOneOfSeveral, addresses} of downWays(context, family)) {
           const ends = `endpoints (${someOf(addresses)})`;

@@ -8,8 +8,9 @@ import {hasExternalEntry} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import type {NodeCheckContext} from '../check.ts';
+import {internalIPs} from '../../expect/api-index.ts';
 import {podCIDRsOf} from '../../expect/own-pods.ts';
-import {outsideOf} from '../../model/node/policy-routing.ts';
+import {misledTo, outsideOf} from '../../model/node/policy-routing.ts';
 
 /** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
 interface PodAddress {
@@ -130,6 +131,50 @@ export function unroutedPods(
     return found.length === 0 ? [] : [{node, addresses: found.map(({address}) => address)}];
   });
 }
+
+/** The way of packets for an address of another node that do not leave for it, or for a pod of this node that leave. */
+interface Misled {
+  readonly to: string;
+  readonly found: readonly Unrouted[];
+}
+
+/** By routes to single addresses, as a network plugin leaves them behind, or makes for an address that two pods have. */
+export function misledPods(context: NodeCheckContext, family: Family): readonly Misled[] {
+  const pods = nodesOfPods(podAddresses(context, family));
+  const nodes = nodesByAddress(context.api);
+  const found = (networkOf(context).routes[family] ?? []).flatMap(({to: cidr}) => {
+    const address = cidr.prefix === (family === 'IPv4' ? 32 : 128) ? parseAddress(cidr.text.replace(/\/.*/, '')) : null;
+    const node = address === null ? undefined : (pods.get(address.text) ?? nodes.get(address.text));
+    if (address === null || node === undefined) return [];
+    const to = misledTo(context.facts, {address, node}, text => nodes.get(text) ?? null);
+    return to === null ? [] : [{node, address, to}];
+  });
+  return [...Map.groupBy(found, ({to}) => to)].map(([to, same]) => ({
+    to,
+    found: [...Map.groupBy(same, ({node}) => node)].map(([node, own]) => ({
+      node,
+      addresses: [...new Set(own.map(({address}) => address.text))],
+    })),
+  }));
+}
+
+const nodesOfPods = once(
+  (pods: ReadonlyMap<string, readonly PodAddress[]>) =>
+    new Map([...pods].flatMap(([node, own]) => own.map(({address}) => [parseAddress(address)?.text ?? address, node] as const))),
+);
+
+/** The nodes by their InternalIPs; a node with several has some that move, as those of a load balancer do. */
+const nodesByAddress = once(
+  ({nodes}: ApiObjects) =>
+    new Map(
+      (nodes ?? []).flatMap(node => {
+        const own = Object.values(Object.groupBy(internalIPs(node), text => String(text.includes(':'))));
+        return own.flatMap((texts = []) =>
+          texts.length === 1 ? texts.map(text => [parseAddress(text)?.text ?? text, node.metadata.name ?? ''] as const) : [],
+        );
+      }),
+    ),
+);
 
 /** The default gateway of the node, and whether a route leads to it; null without one. */
 export function defaultRoute(

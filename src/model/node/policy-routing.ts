@@ -267,6 +267,27 @@ export function detourOf(facts: NodeFacts, destination: Address, query: RouteQue
   };
 }
 
+/**
+ * Where the node sends packets for an address of another node that do not leave for it, or for a pod of its own that leave; null if they take
+ * a way that may be right, or if that is not known.
+ */
+export function misledTo(
+  {network = noNetworkFacts, name, primaryInterface}: NodeFacts,
+  {address, node}: {readonly address: Address; readonly node: string},
+  nodeAt: (address: string) => string | null,
+): string | null {
+  const route = routeOf(network, address, {mark: 0, iif: 'lo'});
+  if (route === 'unknown' || route.kind === 'unreachable') return null;
+  const {kind, dev, gateway} = route;
+  if (node === name) {
+    const other = gateway === null ? null : nodeAt(gateway);
+    return other === null || other === name ? null : `${gateway}, the address of ${other}`;
+  }
+  if (kind === 'local') return 'the node itself, which has the address too';
+  const isOfPod = network.links?.some(link => link.name === dev && link.isPeerElsewhere && link.master === null) === true;
+  return gateway === null && dev !== primaryInterface && isOfPod ? `${dev}, the interface of a pod of this node` : null;
+}
+
 /** A rule that nodes without policy routing have. */
 export function isUsualRule({action}: PolicyRule): boolean {
   return action.kind === 'lookup' && /^(?:local|main|default|25[345])$/.test(action.table);
