@@ -4,7 +4,7 @@ import {k3sRunsKubeProxy, kubeProxyPod} from '../expect/kube-proxy-pod.ts';
 import type {Family} from '../model/address.ts';
 import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
-import type {ApiObjects} from '../model/snapshot.ts';
+import {fileText, type ApiObjects} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
 import {besideUnreadCilium, withCilium} from './cilium/analyze-cilium.ts';
 import {ciliumPod, hasCiliumTables, leavesKubeProxy, oldestCilium} from '../expect/cilium/cilium-node.ts';
@@ -92,7 +92,7 @@ function servedByOther({node, api, config}: NodeInput, rulesets: ReadonlyMap<Fam
   if (ciliumPod(api, node.name) !== undefined) return byItsPod;
   if (chains.some(name => name.startsWith('OVN-KUBE-')))
     return 'the node has rules of OVN-Kubernetes and none of kube-proxy: OVN-Kubernetes serves its Services';
-  const interfaces = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '') ?? [];
+  const interfaces = parseNodeAddresses(fileText(node, 'addresses.json')) ?? [];
   const names = podsOnNode(api, node.name).map(({metadata}) => metadata.name);
   // Where the pods of the system were read, an interface without a pod of its program was left behind.
   const isKnown =

@@ -1,4 +1,5 @@
 import {type KubeProxyVersion, type ProxyConfig, seenInRules} from '../model/proxy-config.ts';
+import {aboutMinor} from '../expect/patch-releases.ts';
 
 interface BestVersion {
   readonly config: ProxyConfig;
@@ -20,11 +21,6 @@ export function bestVersion(
     if (differences === 0) break;
   }
   return best;
-}
-
-/** A version of the rules alone, without a source that names it. */
-export function aboutMinor(minor: number): KubeProxyVersion {
-  return {text: `about v1.${minor}`, minor, patch: null, guessed: true};
 }
 
 /** The settings with the rules of another version; a version that was said keeps its name. */

@@ -7,7 +7,7 @@ import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../model/proxy-config.ts';
 import type {Chain, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
-import type {NodeDump} from '../model/snapshot.ts';
+import {fileText, type NodeDump} from '../model/snapshot.ts';
 import {plural} from '../model/text.ts';
 import type {Environment, Outcome, Packet} from '../trace/packet.ts';
 import {environmentOf} from './outcomes/environment.ts';
@@ -147,8 +147,8 @@ function* chainsOfServices(rulesets: readonly Ruleset[]): IterableIterator<Chain
 }
 
 function ipvsSigns(node: NodeDump, rulesets: readonly Ruleset[]): readonly string[] {
-  const servers = (node.read('ipvsadm-save')?.toString('utf8') ?? '').match(/^-A /gm)?.length ?? 0;
-  const link = node.read('kube-ipvs0.json')?.toString('utf8') ?? '';
+  const servers = fileText(node, 'ipvsadm-save').match(/^-A /gm)?.length ?? 0;
+  const link = fileText(node, 'kube-ipvs0.json');
   const addresses = link.match(/"local"/g)?.length ?? 0;
   const chains = rulesets.flatMap(ruleset =>
     [...ruleset.tables.values()].flatMap(({chains: own}) => ipvsChains.filter(name => own.has(name))),

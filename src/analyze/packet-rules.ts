@@ -4,7 +4,7 @@ import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import {someOf} from '../model/text.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
-import type {Environment, Outcome, Packet} from '../trace/packet.ts';
+import {endsOf, type Environment, type Outcome, type Packet} from '../trace/packet.ts';
 import {backendOf, type Side, walkConnection} from '../trace/side.ts';
 
 /** An outcome; of a packet that is accepted although the connection fails, that of the reply or of the next packet. */
@@ -41,10 +41,6 @@ export function walkRules({iptables, nft, others = []}: PacketRules, walked: Wal
   // Nothing shows which backend's hooks were registered first.
   const swapped = walkIn({iptables: [...others, ...own], nft, environment, isIptablesYounger: true}, walked);
   return endsOf(swapped) === endsOf(outcomes) ? outcomes : [contested(outcomes, swapped)];
-}
-
-function endsOf(outcomes: readonly PacketOutcome[]): string {
-  return JSON.stringify([...new Set(outcomes.map(({verdict, destination}) => `${verdict} ${destination}`))].sort());
 }
 
 function contested(...orders: readonly (readonly PacketOutcome[])[]): PacketOutcome {

@@ -1,9 +1,8 @@
-import type {Family} from '../model/address.ts';
+import {joinHostPort, type Family} from '../model/address.ts';
 import {newestProxy} from '../model/proxy-config.ts';
 import type {EntryKind, ServicePort} from '../model/service-port.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {joinHostPort} from '../model/virtual-server.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {once} from '../model/once.ts';
 import type {PacketOutcome} from './packet-rules.ts';

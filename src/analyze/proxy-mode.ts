@@ -7,7 +7,7 @@ import type {NodeFacts} from '../model/node/node-facts.ts';
 import {type ProxyConfig, seenInRules} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {PortTrace} from '../model/service-trace.ts';
-import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import {fileText, type ApiObjects, type NodeDump} from '../model/snapshot.ts';
 import {type IpSet, parseIpsetSave} from '../parse/ipvs/ipset-save.ts';
 import {Differing, type ServiceDifferences} from './differing.ts';
 import type {Symptom} from './symptoms/symptom.ts';
@@ -78,7 +78,7 @@ export function nodeRules({node, dumps, nft, api}: NodeInput, family: Family): N
 
 /** The node's ipsets; none where they were not read. */
 export function ipsetsOf(node: NodeDump): ReadonlyMap<string, IpSet> {
-  return parseIpsetSave(node.read('ipset-save')?.toString('utf8') ?? '').sets;
+  return parseIpsetSave(fileText(node, 'ipset-save')).sets;
 }
 
 /** What was found in one family of a node. */

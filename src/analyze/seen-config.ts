@@ -1,7 +1,7 @@
 import {inferConfig, type InferredConfig} from '../expect/iptables/infer-config.ts';
 import {inferIpvsConfig} from '../expect/ipvs/infer-ipvs-config.ts';
 import {inferNftConfig} from '../expect/nftables/infer-nft-config.ts';
-import type {NodeDump} from '../model/snapshot.ts';
+import {fileText, type NodeDump} from '../model/snapshot.ts';
 import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
 import type {Dumps} from './proxy-mode.ts';
 import {kubeProxyTables} from './nftables/nft-rules.ts';
@@ -23,7 +23,7 @@ export function seenConfig(node: NodeDump, rulesets: Dumps['current'], nft: () =
 /** Where no rule shows a mode, as in a text with the output of ipvsadm alone. */
 function holdsVirtualServers(node: NodeDump): boolean {
   const signs = {'kube-ipvs0.json': /"local"/, 'ipvsadm-save': serverRow, 'ipvsadm-part': serverRow};
-  return Object.entries(signs).some(([file, sign]) => sign.test(node.read(file)?.toString('utf8') ?? ''));
+  return Object.entries(signs).some(([file, sign]) => sign.test(fileText(node, file)));
 }
 
 function isHooked({baseChains}: NftTable): boolean {

@@ -1,9 +1,8 @@
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
-import type {Address} from '../model/address.ts';
+import {joinHostPort, type Address} from '../model/address.ts';
 import {type NftChain, type NftRuleset, type NftTable, unnamedTable} from '../model/nft-ruleset.ts';
 import type {Rule, Ruleset, RuleText} from '../model/ruleset.ts';
 import {someOf} from '../model/text.ts';
-import {joinHostPort} from '../model/virtual-server.ts';
 import {nftRule} from '../parse/nftables/nft-rule.ts';
 import {type ChainResult, limitsFor} from '../trace/branch.ts';
 import {walkIptablesChain} from '../trace/iptables/walk-packet.ts';

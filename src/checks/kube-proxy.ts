@@ -5,7 +5,7 @@ import {extraSyncPeriod} from '../expect/proxy-config.ts';
 import {k3sRunsKubeProxy, kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import {othersAnswer} from '../model/node/kube-proxy-failures.ts';
 import type {PodObject} from '../model/api-objects.ts';
-import {isRulesAlone} from '../model/snapshot.ts';
+import {isRulesAlone, fileText} from '../model/snapshot.ts';
 import {commandLine, namespacedName} from '../model/text.ts';
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from './check.ts';
@@ -96,7 +96,7 @@ function missesChanges({symptoms}: NodeCheckContext): boolean {
 }
 
 function* healthReasons({node}: NodeCheckContext): Iterable<string> {
-  const healthz = parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '');
+  const healthz = parseHealthz(fileText(node, 'healthz.json'));
   if (healthz === null || healthz.healthy) return;
   const {lastUpdated, now} = healthz;
   const age = lastUpdated === null || now === null ? '' : `, last updated ${Math.round((now - lastUpdated) / 1000)} s before it was asked`;
@@ -104,7 +104,7 @@ function* healthReasons({node}: NodeCheckContext): Iterable<string> {
 }
 
 function* syncReasons({node, config}: NodeCheckContext): Iterable<string> {
-  const {lastSync, lastQueued, restoreFailures} = parseSyncMetrics(node.read('metrics')?.toString('utf8') ?? '');
+  const {lastSync, lastQueued, restoreFailures} = parseSyncMetrics(fileText(node, 'metrics'));
   for (const [family, queued] of lastQueued) {
     const synced = lastSync.get(family) ?? 0;
     const now = (readAt({node}) ?? 0) / 1000;
@@ -117,7 +117,7 @@ function* syncReasons({node, config}: NodeCheckContext): Iterable<string> {
 
 /** When the node was read, in milliseconds since 1970, by its own clock; null if unknown. */
 export function readAt({node}: Pick<NodeCheckContext, 'node'>): number | null {
-  return parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
+  return parseHealthz(fileText(node, 'healthz.json'))?.now ?? null;
 }
 
 export const noKubeProxy: Check<'ST903'> = {

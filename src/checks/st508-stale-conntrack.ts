@@ -1,13 +1,12 @@
 import {commandLine, type CommandLine, someOf, plural, servicePortText} from '../model/text.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {canonicalAddress, families, type Family, familyOf, parseAddress} from '../model/address.ts';
+import {canonicalAddress, families, type Family, familyOf, parseAddress, joinHostPort} from '../model/address.ts';
 import {addressesOfPod} from '../expect/own-pods.ts';
 import {type Observation, ofPort} from '../model/finding.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import {isRulesAlone, type NodeDump} from '../model/snapshot.ts';
 import {holds} from '../model/intervals.ts';
-import {joinHostPort} from '../model/virtual-server.ts';
 import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {ServicePort} from '../model/service-port.ts';

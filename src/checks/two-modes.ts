@@ -21,7 +21,7 @@ import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import {leavesModeToDefault} from '../expect/proxy-config.ts';
-import {families} from '../model/address.ts';
+import {families, joinHostPort} from '../model/address.ts';
 import {partition} from '../model/lists.ts';
 import type {AffectedService, Observation} from '../model/finding.ts';
 import {isKernelTooOldForNftables, type NodeFacts} from '../model/node/node-facts.ts';
@@ -29,9 +29,9 @@ import {configMapPlaces} from '../model/proxy-config.ts';
 import {type Chain, type Ruleset, type RuleText, ruleTextOf} from '../model/ruleset.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {commandLine, namespacedName, plural, someOf} from '../model/text.ts';
-import {joinHostPort, type VirtualServer} from '../model/virtual-server.ts';
+import type {VirtualServer} from '../model/virtual-server.ts';
 import {walkPacket} from '../trace/iptables/walk-packet.ts';
-import type {Outcome} from '../trace/packet.ts';
+import {endsOf, type Outcome} from '../trace/packet.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {iptables, listPlace, onNode, restart, run} from './commands/commands.ts';
@@ -128,10 +128,6 @@ function contest(entry: PortEntry, facts: NodeFacts, {used, other}: Backends): C
 /** The rules that translate the packet, of the first endpoints, or the one that ends its path. */
 function deciding(outcomes: readonly Outcome[]): readonly RuleText[] {
   return outcomes.flatMap(({path}) => path.findLast(({target}) => target?.name === 'DNAT') ?? path.slice(-1)).slice(0, 2);
-}
-
-function endsOf(outcomes: readonly Outcome[]): string {
-  return JSON.stringify([...new Set(outcomes.map(({verdict, destination}) => `${verdict} ${destination}`))].sort());
 }
 
 function labelled(rules: readonly RuleText[], {backend}: Ruleset): readonly RuleText[] {

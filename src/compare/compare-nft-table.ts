@@ -42,8 +42,6 @@ interface NftComparison<Owner> {
   readonly differences: readonly NftDifference<Owner>[];
   /** Chains with rules that are not expected. */
   readonly unexpectedChains: readonly NftChain[];
-  /** Sets that are not expected. */
-  readonly unexpectedSets: readonly NftSet[];
   /** Whether the chain at this index is certainly that of a Service port, with the expected rules. Not known of text. */
   isAsExpected(place: number): boolean;
 }
@@ -75,7 +73,6 @@ class NftTableComparison<Owner> {
   readonly #check: NftJsonCheck | null;
   /** Of the actual ones, those that are expected; not those that the check holds. */
   readonly #expectedChains = new Set<number>();
-  readonly #expectedSets = new Set<NftSet>();
   /** By name. */
   readonly #sought = new Map<string, SoughtSet<Owner>>();
   readonly #places = new Map<string, ReadonlyMap<string, number>>();
@@ -104,7 +101,6 @@ class NftTableComparison<Owner> {
     return {
       differences: this.#differences,
       unexpectedChains: this.#unexpectedChains(),
-      unexpectedSets: [...this.#actual.sets.values()].filter(set => !this.#expectedSets.has(set)),
       isAsExpected: place => this.#check?.isHeld(place) === true,
     };
   }
@@ -158,7 +154,6 @@ class NftTableComparison<Owner> {
 
   #compareSet(shape: ExpectedSet, owner: Owner | null): void {
     const found = this.#actual.sets.get(shape.name);
-    if (found !== undefined) this.#expectedSets.add(found);
     if (!(found ?? this.#actual).complete) return;
     if (found !== undefined && shapeText(found) === shapeText(shape)) return;
     const {name} = shape;

@@ -24,7 +24,7 @@ import type {ProxyConfig, ProxyVersion, Setting} from '../model/proxy-config.ts'
 import type {NodeReport} from '../model/report.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {PortTrace, UnservedAddress} from '../model/service-trace.ts';
-import {type ApiObjects, type NodeDump, nothingInIt} from '../model/snapshot.ts';
+import {type ApiObjects, type NodeDump, nothingInIt, fileText} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import {countTraces} from './count-traces.ts';
@@ -194,7 +194,7 @@ function oncePerFamily<T>(make: (found: readonly Symptom[]) => T): (found: reado
 
 /** What kube-proxy says when it is not healthy; null otherwise. */
 function lastUpdated(node: NodeDump): number | null {
-  const health = parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '');
+  const health = parseHealthz(fileText(node, 'healthz.json'));
   return health === null || health.healthy ? null : health.lastUpdated;
 }
 

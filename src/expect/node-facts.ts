@@ -1,6 +1,6 @@
 import type {Family} from '../model/address.ts';
 import type {NetworkFacts, NodeFacts} from '../model/node/node-facts.ts';
-import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
+import {fileText, type ApiObjects, type NodeDump, type Problem} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
 import {
   parseConnectionStatistics,
@@ -83,7 +83,3 @@ const sysctlsOf = once((node: NodeDump) => {
 });
 const connectionsOf = once((node: NodeDump) => parseConnectionStatistics(fileText(node, 'conntrack-stats')));
 const connectionsAfter = once((node: NodeDump) => parseConnectionStatistics(fileText(node, 'conntrack-stats-after')));
-
-function fileText(node: NodeDump, file: string): string {
-  return node.read(file)?.toString('utf8') ?? '';
-}

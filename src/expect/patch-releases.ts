@@ -213,3 +213,8 @@ function isUndecided({minor, patch, isPreRelease, guessed}: KubeProxyVersion, ch
   if (isPreRelease === true && patch === first) return true;
   return patch < first && patch >= (change.mayHave?.[minor] ?? first);
 }
+
+/** A version of the rules alone, without a source that names it. */
+export function aboutMinor(minor: number): KubeProxyVersion {
+  return {text: `about v1.${minor}`, minor, patch: null, guessed: true};
+}

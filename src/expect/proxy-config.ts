@@ -9,7 +9,7 @@ import {
   seenInRules,
   type Setting,
 } from '../model/proxy-config.ts';
-import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
+import {fileText, type ApiObjects, type NodeDump, type Problem} from '../model/snapshot.ts';
 import {attempt} from '../parse/attempt.ts';
 import {type KubeProxyFields, parseArguments, parseConfigFile, parseConfigz} from '../parse/kube-proxy/kube-proxy-config.ts';
 import {nodeObject} from './api-index.ts';
@@ -184,13 +184,13 @@ function asDetectLocalMode(mode: string): DetectLocalMode {
 
 /** The sysctl decides, whoever set it; kube-proxy's setting only sets the sysctl. */
 function liberalOf(node: NodeDump, configured: Setting<boolean>): Setting<boolean> {
-  const sysctl = /nf_conntrack_tcp_be_liberal\s*=\s*(\d)/.exec(node.read('sysctls')?.toString('utf8') ?? '');
+  const sysctl = /nf_conntrack_tcp_be_liberal\s*=\s*(\d)/.exec(fileText(node, 'sysctls'));
   return sysctl === null ? configured : {value: sysctl[1] !== '0', source: 'sysctls'};
 }
 
 /** kube-proxy sets the sysctls; their current values count. */
 function strictArpOf(node: NodeDump, configured: Setting<boolean>): Setting<boolean> {
-  const sysctls = node.read('sysctls')?.toString('utf8') ?? '';
+  const sysctls = fileText(node, 'sysctls');
   const ignore = /conf\.all\.arp_ignore\s*=\s*(\d)/.exec(sysctls)?.[1];
   const announce = /conf\.all\.arp_announce\s*=\s*(\d)/.exec(sysctls)?.[1];
   return ignore === undefined || announce === undefined ? configured : {value: ignore === '1' && announce === '2', source: 'sysctls'};

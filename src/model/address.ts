@@ -170,3 +170,8 @@ export type Family = 'IPv4' | 'IPv6';
 export const families: readonly Family[] = ['IPv4', 'IPv6'];
 
 export type Protocol = 'TCP' | 'UDP' | 'SCTP';
+
+/** `10.0.0.1:80`, `[fd00::1]:80`. */
+export function joinHostPort(host: string, port: number | string): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}

@@ -44,10 +44,12 @@ export type NftExpression =
   | {readonly kind: 'list'; readonly elements: readonly NftListElement[]}
   /** `a . b`. */
   | {readonly kind: 'concat'; readonly parts: readonly NftExpression[]}
-  | {readonly kind: 'binary'; readonly operator: '&' | '|' | '^' | '<<' | '>>'; readonly left: NftExpression; readonly right: NftExpression}
+  | {readonly kind: 'binary'; readonly operator: BinaryOperator; readonly left: NftExpression; readonly right: NftExpression}
   /** `KEY map MAP`. */
   | {readonly kind: 'map'; readonly key: NftExpression; readonly map: NftExpression}
   | {readonly kind: 'unknown'; readonly text: string};
+
+export type BinaryOperator = '&' | '|' | '^' | '<<' | '>>';
 
 /** Key and value, in the same spelling as elements of named sets. */
 export interface NftListElement {

@@ -1,4 +1,4 @@
-import type {Family, Protocol} from './address.ts';
+import {joinHostPort, type Family, type Protocol} from './address.ts';
 import type {ServiceObject} from './api-objects.ts';
 
 /** One port of one Service in one family, like kube-proxy's `BaseServicePortInfo`: the input for all its rules. */
@@ -49,7 +49,7 @@ export interface Entry {
 export function entryText({kind, address, port}: Entry): string {
   if (port === 0) return 'an entry that is not in this text';
   if (address === null) return `node port ${port}`;
-  return `${entryNames[kind]} ${address.includes(':') ? `[${address}]` : address}:${port}`;
+  return `${entryNames[kind]} ${joinHostPort(address, port)}`;
 }
 
 /** ` through its node port 30080`; empty for the cluster IP, which goes without saying. */

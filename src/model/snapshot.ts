@@ -120,3 +120,8 @@ export type ServiceList = (typeof serviceLists)[number];
 export function isServiceList(value: unknown): value is ServiceList {
   return serviceLists.some(list => list === value);
 }
+
+/** Empty if it was not read. */
+export function fileText(node: Pick<NodeDump, 'read'>, file: string): string {
+  return node.read(file)?.toString('utf8') ?? '';
+}

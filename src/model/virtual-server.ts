@@ -1,4 +1,4 @@
-import type {Family, Protocol} from './address.ts';
+import {joinHostPort, type Family, type Protocol} from './address.ts';
 
 /** One virtual server of IPVS: an address and port whose connections the kernel distributes over real servers. */
 export interface VirtualServer {
@@ -35,8 +35,4 @@ export interface RealServer {
 /** The kernel's key of a virtual server. */
 export function serverKey({protocol, address, port}: Pick<VirtualServer, 'protocol' | 'address' | 'port'>): string {
   return `${protocol} ${joinHostPort(address, port)}`;
-}
-
-export function joinHostPort(address: string, port: number): string {
-  return address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
 }

@@ -1,5 +1,4 @@
-import {canonicalAddress} from '../model/address.ts';
-import {joinHostPort} from '../model/virtual-server.ts';
+import {canonicalAddress, joinHostPort} from '../model/address.ts';
 import {detached, LineSplitter, linesOf} from './lines.ts';
 
 /** One connection of `conntrack -L` or `/proc/net/nf_conntrack`: the packet as it was sent, and the reply that conntrack expects. */

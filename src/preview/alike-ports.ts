@@ -1,5 +1,5 @@
 import {shapeOf} from '../analyze/outcomes/outcome-changes.ts';
-import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
+import {sourcesFor} from '../analyze/outcomes/sources.ts';
 import {once} from '../model/once.ts';
 import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
@@ -8,7 +8,7 @@ import {type Address, canonicalAddress, type Cidr, contains, parseAddress, parse
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import {partition} from '../model/lists.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {type Deviations, deviationsOf, hasKnownClients, ledPorts, nodeShape, type NodeShapeInput} from './node-shape.ts';
+import {type Deviations, deviationsOf, hasKnownClients, ledPorts, nodeShape, type NodeShapeInput, podNetworksOf} from './node-shape.ts';
 import {endpointHere, previewProbes} from './preview-probes.ts';
 import {thirdPartyTexts, walksReplies} from './sides.ts';
 import type {WalkedSide} from './walk-side.ts';
@@ -89,7 +89,7 @@ export function alikePorts(input: AlikePortsInput): AlikePorts {
   const deviates = ({before: item, written}: PortPair): boolean =>
     item !== null && (written !== item || deviations?.ports.has(item) === true);
   const isFaulty = (pair: PortPair): boolean => isNodeFaulty || deviates(pair);
-  const podNetworks = podNetworksOf([before.context, after.context]).flatMap(network => network ?? []);
+  const podNetworks = [before.context, after.context].flatMap(podNetworksOf);
   const isPart = (network: Cidr): boolean =>
     podNetworks.some(pods => network.family === pods.family && network.prefix > pods.prefix && contains(pods, addressOf(network)));
   const isSplitByRules = all.networks.some(isPart);
@@ -317,18 +317,13 @@ function isInside(network: Cidr, text: string): boolean {
 function senderShape(item: ServedPort, contexts: readonly [NodeContext, NodeContext]): string {
   const [before] = contexts;
   const here = endpointHere(item, before)?.address;
-  const ofEndpoint = here === undefined ? 'none' : inside(here, podNetworksOf(contexts));
+  const ofEndpoint = here === undefined ? 'none' : inside(here, contexts.flatMap(podNetworksOf));
   if (item.port.sourceRanges.length === 0) return ofEndpoint;
   const ranges = item.port.sourceRanges.map(range => parseCidr(range));
   const taken = new Set(item.all.map(({address}) => address));
   const senders = contexts.flatMap(context => sourcesFor(item.port, context, taken).map(({address}) => address));
   const nodes = contexts.flatMap(({nodeIP, facts}) => [nodeIP, ...facts.addresses]);
   return [ofEndpoint, ...[...senders, ...nodes, ...(here === undefined ? [] : [here])].map(address => inside(address, ranges))].join();
-}
-
-/** For each side, the network of the sending pods and that of the detector. */
-function podNetworksOf(contexts: readonly NodeContext[]): readonly (Cidr | null)[] {
-  return contexts.flatMap(context => [podNetworkOf(context), context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null]);
 }
 
 /** A digit for each network: whether the address is in it. */

@@ -3,9 +3,9 @@ import type {ServedPort} from '../model/endpoint.ts';
 import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';
 import type {Cause, PreviewEffect} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
-import {joinHostPort} from '../model/virtual-server.ts';
 import type {PreviewProbe} from './preview-probes.ts';
 import type {SideOutcome, SideShare, WalkedSide} from './walk-side.ts';
+import {joinHostPort} from '../model/address.ts';
 
 /** The outcome of a probe on one side, as its sender sees it. */
 export interface ProbeOutcome {

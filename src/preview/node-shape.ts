@@ -100,7 +100,7 @@ function addressShape(sides: readonly WalkedSide[], networks: readonly Cidr[]): 
 const anyPort = {sourceRanges: [], loadBalancerVIPs: []};
 
 /** The networks by which a side tells pods. */
-function podNetworksOf(context: NodeContext): readonly Cidr[] {
+export function podNetworksOf(context: NodeContext): readonly Cidr[] {
   const detector = context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null;
   return [podNetworkOf(context), detector].flatMap(network => network ?? []);
 }

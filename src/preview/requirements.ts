@@ -15,6 +15,7 @@ import {mayHaveBug, mendedBugs} from '../expect/patch-releases.ts';
 import {isAtLeast} from '../model/text.ts';
 import {refusedSettings} from './plan.ts';
 import {otherTables} from './sides.ts';
+import {fileText} from '../model/snapshot.ts';
 
 type RequirementsInput = Pick<AlikePortsInput, 'setup' | 'configAfter' | 'viewAfter'>;
 
@@ -177,7 +178,7 @@ function newerNft({setup, configAfter}: RequirementsInput): readonly Omit<Requir
 
 /** What kube-proxy's log shows of the planned mode: it failed in it before, on this node. */
 function failedBefore({setup, configAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
-  const found = failureIn(setup.node.read(kubeProxyLog)?.toString('utf8') ?? '');
+  const found = failureIn(fileText(setup.node, kubeProxyLog));
   if (found === null || !failuresOf[configAfter.mode.value]?.test(found.line)) return [];
   const {line, failure} = found;
   return [

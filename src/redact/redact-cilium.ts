@@ -1,9 +1,9 @@
-import {joinHostPort} from '../model/virtual-server.ts';
 import {readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion} from './known-words.ts';
 import {unreadable, redactJson} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
 import {treatAddress, type Treatment} from './treatment.ts';
+import {joinHostPort} from '../model/address.ts';
 
 /** Words of Cilium: types, scopes, states, protocols, flags of entries, and names of settings. */
 const words: ReadonlySet<string> = new Set(

@@ -1,5 +1,5 @@
 import {servicePortHash} from '../expect/iptables/chain-names.ts';
-import {parseAddress} from '../model/address.ts';
+import {parseAddress, joinHostPort} from '../model/address.ts';
 import type {Replacements} from './replacements.ts';
 
 /** The name of a chain or set that kube-proxy created for a Service port or an endpoint. */
@@ -50,8 +50,7 @@ const kubeProxyNames = new Set(
 export function nftEndpoint(name: string): string | null {
   const endpoint = parseNftName(name)?.endpoint ?? null;
   if (endpoint === null) return null;
-  const address = plainAddress(endpoint.address);
-  return address.includes(':') ? `[${address}]:${endpoint.port}` : `${address}:${endpoint.port}`;
+  return joinHostPort(plainAddress(endpoint.address), endpoint.port);
 }
 
 function parseNftName(name: string): NftName | null {

@@ -1,4 +1,4 @@
-import {formatAddress} from '../model/address.ts';
+import {formatAddress, joinHostPort} from '../model/address.ts';
 import {readJson, type Fields, isObject} from '../parse/attempt.ts';
 import {mergeAddresses, networksIn, parseInterval} from '../parse/nftables/address-list.ts';
 import {jsonItems} from '../parse/nftables/nft-json-bytes.ts';
@@ -217,7 +217,7 @@ function endpointOf(target: unknown): string | null {
   if (isObject(goto) && typeof goto['target'] === 'string') return nftEndpoint(goto['target']);
   if (!Array.isArray(concat)) return null;
   const [address, port] = concat;
-  return String(address).includes(':') ? `[${address}]:${port}` : `${address}:${port}`;
+  return joinHostPort(String(address), String(port));
 }
 
 function ruleOf(object: unknown): Fields | null {

@@ -1,4 +1,4 @@
-import {canonicalAddress} from '../model/address.ts';
+import {canonicalAddress, joinHostPort} from '../model/address.ts';
 import type {EndpointSliceObject, ServiceObject} from '../model/api-objects.ts';
 import {serviceNameLabel} from '../model/endpoint.ts';
 import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
@@ -149,7 +149,7 @@ function servicePortNames(namespace: string | undefined, service: string, port: 
 /** As spelled, and in canonical form. */
 function hostPorts(address: string, port: number): readonly string[] {
   const spellings = new Set([address, canonicalAddress(address) ?? address]);
-  return [...spellings].map(text => (text.includes(':') ? `[${text}]:${port}` : `${text}:${port}`));
+  return [...spellings].map(text => joinHostPort(text, port));
 }
 
 function lower(protocol: string | undefined): string {

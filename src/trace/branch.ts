@@ -1,6 +1,6 @@
 import type {Rule, RuleText} from '../model/ruleset.ts';
-import {joinHostPort} from '../model/virtual-server.ts';
 import {type Outcome, type Packet, type Path, pathRules} from './packet.ts';
+import {joinHostPort} from '../model/address.ts';
 
 /** One of the paths that a packet may take, with its probability. */
 export interface Branch<R extends RuleText = Rule> {

@@ -292,3 +292,8 @@ export interface ConnectionOutcome extends Outcome<NodeRule> {
 
 /** A rule on the path through a node: of nftables, or of iptables. */
 export type NodeRule = Rule | NftRule;
+
+/** Equal where packets end alike, whatever their paths. */
+export function endsOf(outcomes: readonly Pick<Outcome, 'verdict' | 'destination'>[]): string {
+  return JSON.stringify([...new Set(outcomes.map(({verdict, destination}) => `${verdict} ${destination}`))].sort());
+}

@@ -1,6 +1,6 @@
 import type {LinkProperty} from '../model/node/node-facts.ts';
 import type {Family} from '../model/address.ts';
-import type {NftListElement, NftNat, NftOperator} from '../model/nft-ruleset.ts';
+import type {BinaryOperator, NftListElement, NftNat, NftOperator} from '../model/nft-ruleset.ts';
 import type {RuleText} from '../model/ruleset.ts';
 
 /**
@@ -46,8 +46,6 @@ export type Expression =
   /** The value that a map has for a key. */
   | {readonly kind: 'map'; readonly key: Expression; readonly elements: Elements}
   | {readonly kind: 'unknown'};
-
-export type BinaryOperator = '&' | '|' | '^' | '<<' | '>>';
 
 /** What a key is looked up in: a named set or map of the table, or elements that the rule lists. */
 export type Elements =

@@ -1,8 +1,7 @@
-import type {Address} from '../model/address.ts';
+import {joinHostPort, type Address} from '../model/address.ts';
 import {holds, type Intervals} from '../model/intervals.ts';
 import type {NftChain, NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {Backend, ChainSource, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
-import {joinHostPort} from '../model/virtual-server.ts';
 import {
   askAddress,
   type Connection,

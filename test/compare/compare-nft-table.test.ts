@@ -117,8 +117,8 @@ test.each(captureNames('nftables'))('the rules of %s are the same in JSON and as
 
 function differencesOf(expected: ReturnType<typeof asNftExpectation>, {tables}: NftRuleset) {
   const table = tables.get(expected.table);
-  if (table === undefined) return {differences: ['no table'], chains: [], sets: []};
-  const {differences, unexpectedChains, unexpectedSets} = compareNftTable(expected, table);
+  if (table === undefined) return {differences: ['no table'], chains: []};
+  const {differences, unexpectedChains} = compareNftTable(expected, table);
   return {
     differences: differences.map(({kind, what, rule, owner}) => [
       kind,
@@ -128,7 +128,6 @@ function differencesOf(expected: ReturnType<typeof asNftExpectation>, {tables}: 
       owner?.names.base,
     ]),
     chains: unexpectedChains.map(({name}) => name),
-    sets: unexpectedSets.map(({name}) => name),
   };
 }
 

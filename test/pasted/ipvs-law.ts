@@ -2,8 +2,9 @@ import type {Snapshot} from '../../src/model/snapshot.ts';
 import {parseIpvsadm} from '../../src/parse/ipvs/ipvsadm-save.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {answerText, askSnapshot, askText, breach, nodeAddresses, type Question} from './ask.ts';
-import {joinHostPort, type RealServer, type VirtualServer} from '../../src/model/virtual-server.ts';
+import type {RealServer, VirtualServer} from '../../src/model/virtual-server.ts';
 import type {Form} from './forms.ts';
+import {joinHostPort} from '../../src/model/address.ts';
 
 /** What a node holds in IPVS mode, as its tools print it. */
 interface IpvsText {

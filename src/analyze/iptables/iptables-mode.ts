@@ -7,7 +7,7 @@ import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import {type Rule, type Ruleset, ruleTextOf} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
-import type {NodeDump} from '../../model/snapshot.ts';
+import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {analyzeFamily} from '../analyze-family.ts';
 import {environmentOf} from '../outcomes/environment.ts';
@@ -96,7 +96,7 @@ function whyPartly(ruleset: Ruleset, expected: ExpectedRuleset): string {
 
 /** A kube-proxy whose log says why it writes no rules has written none: the table is not missing from the dump alone. */
 function isExplained(node: NodeDump): boolean {
-  return failureIn(node.read(kubeProxyLog)?.toString('utf8') ?? '') !== null;
+  return failureIn(fileText(node, kubeProxyLog)) !== null;
 }
 
 /** A truncated dump and an excerpt are evaluated as far as they go. */

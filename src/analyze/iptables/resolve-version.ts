@@ -3,13 +3,13 @@ import {type ExpectInput, expectRuleset} from '../../expect/iptables/expect-rule
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {usesLocalChains} from '../../expect/iptables/infer-config.ts';
 import {neighborsOf, servesBothFamilies} from '../../expect/iptables/iptables-versions.ts';
-import {possibleVersions} from '../../expect/patch-releases.ts';
+import {possibleVersions, aboutMinor} from '../../expect/patch-releases.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import {families, type Family, parseAddress} from '../../model/address.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import {aboutMinor, bestVersion} from '../best-version.ts';
+import {bestVersion} from '../best-version.ts';
 import {isExcerpt} from './excerpt.ts';
 
 /** Versions from 1.27 on whose rules look alike and that treat some Services in different ways: the first of each kind. */

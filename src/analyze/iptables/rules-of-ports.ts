@@ -1,7 +1,7 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import {type Family, parseCidr} from '../../model/address.ts';
+import {type Family, parseCidr, joinHostPort} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import {type Chain, type ChainSource, type Rule, ruleAt, type Ruleset, optionOf, matchOptionOf, commentOf} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
@@ -20,8 +20,7 @@ export function isEntryRule(rule: Rule, entry: Entry): boolean {
 export function entryOfRule(rule: Rule): string {
   const port = destinationPort(rule) ?? 'any port';
   if (rule.chain === 'KUBE-NODEPORTS') return `node port ${port}`;
-  const host = destinationHost(rule) ?? 'any address';
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+  return joinHostPort(destinationHost(rule) ?? 'any address', port);
 }
 
 function destinationPort(rule: Rule): string | undefined {

@@ -2,8 +2,8 @@ import {compareMembers, compareServers, type ServerDifference} from '../../compa
 import type {ServedPort} from '../../model/endpoint.ts';
 import type {ExpectedIpvs, ExpectedServer} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName, type SetRole, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
-import {familyOf} from '../../model/address.ts';
-import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
+import {familyOf, joinHostPort} from '../../model/address.ts';
+import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpvsState} from './ipvs-state.ts';
 
 /** An element that is missing from a set, or unexpected in it. */

@@ -36,10 +36,10 @@ import {masqueradesNothing, nothingMasqueraded} from '../iptables/excerpt.ts';
 import {addressEvidence} from './ipvs-evidence.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
 import {mergeByNode, staleServers} from './stale-servers.ts';
-import {possibleVersions} from '../../expect/patch-releases.ts';
+import {possibleVersions, aboutMinor} from '../../expect/patch-releases.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {aboutMinor, bestVersion} from '../best-version.ts';
+import {bestVersion} from '../best-version.ts';
 
 const baseChains = [
   ...['PREROUTING', 'OUTPUT', 'POSTROUTING'].map(name => ['nat', name] as const),

@@ -1,7 +1,7 @@
 import type {ServedPort} from '../../model/endpoint.ts';
 import {type Entry, entryText} from '../../model/service-port.ts';
 import type {Rule} from '../../model/ruleset.ts';
-import {joinHostPort, type VirtualServer} from '../../model/virtual-server.ts';
+import type {VirtualServer} from '../../model/virtual-server.ts';
 import {realServerRule, serverRule} from '../../trace/iptables/walk-packet.ts';
 import type {Outcome} from '../../trace/packet.ts';
 import {shareOfPods, missingEndpointText} from '../outcomes/compare-endpoints.ts';
@@ -11,6 +11,7 @@ import {sourceNames} from '../outcomes/sources.ts';
 import {addressEvidence, memberEvidence, serverEvidence} from './ipvs-evidence.ts';
 import type {IpvsPortDifferences} from './ipvs-differences.ts';
 import type {IpvsSides} from './base-rule-source.ts';
+import {joinHostPort} from '../../model/address.ts';
 
 export interface SemanticsInput {
   readonly item: ServedPort;

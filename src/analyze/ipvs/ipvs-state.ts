@@ -3,7 +3,7 @@ import {families, familyOf} from '../../model/address.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import type {NodeDump} from '../../model/snapshot.ts';
+import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import type {VirtualServer} from '../../model/virtual-server.ts';
 import {type IpSet, memberText, parseIpsetSave} from '../../parse/ipvs/ipset-save.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
@@ -101,7 +101,7 @@ function readBound(node: NodeDump): ReadPart<readonly string[]> {
 }
 
 function addressesElsewhere(node: NodeDump): readonly string[] {
-  const interfaces = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '') ?? [];
+  const interfaces = parseNodeAddresses(fileText(node, 'addresses.json')) ?? [];
   return interfaces.flatMap(({name, addresses}) => (name === ipvsDevice ? [] : addresses));
 }
 

@@ -5,12 +5,12 @@ import {type ExpectedTable, proxyTableId} from '../../expect/nftables/expected-t
 import {bypassDetector, describeSeen, inferNftConfig, seenDetector} from '../../expect/nftables/infer-nft-config.ts';
 import type {NftPort} from '../../expect/nftables/nft-names.ts';
 import type {Hypothesis} from '../../expect/node-context.ts';
-import {possibleVersions} from '../../expect/patch-releases.ts';
+import {possibleVersions, aboutMinor} from '../../expect/patch-releases.ts';
 import {families} from '../../model/address.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
-import {aboutMinor, bestVersion} from '../best-version.ts';
+import {bestVersion} from '../best-version.ts';
 import type {HypothesisTests} from '../infer-hypothesis.ts';
 import type {NodeInput} from '../proxy-mode.ts';
 import {describeDetector, otherDetectorSymptom} from '../symptoms/node-symptoms.ts';

@@ -1,6 +1,6 @@
 import {once} from '../../model/once.ts';
 import {isLoopback} from '../../expect/node-context.ts';
-import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Address, contains, type Family, parseAddress, parseCidr, joinHostPort} from '../../model/address.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {
   hostIP,
@@ -32,7 +32,7 @@ import {
   undecidedRule,
 } from '../../model/node/policy-routing.ts';
 import {someOf} from '../../model/text.ts';
-import {joinHostPort, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
+import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
 import {isInSet} from '../../trace/iptables/match-set.ts';

@@ -3,9 +3,9 @@ import type {Entry} from '../../model/service-port.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {NftRule, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import {ruleTextOf} from '../../model/ruleset.ts';
-import {joinHostPort} from '../../model/virtual-server.ts';
 import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
 import {entryTraces, notInText, type ShownPath, type ShownPick, unseenEntry} from './shown-port.ts';
+import {joinHostPort} from '../../model/address.ts';
 
 interface NftEntry {
   readonly entry: Entry;

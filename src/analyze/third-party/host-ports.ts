@@ -1,10 +1,9 @@
-import {parseAddress} from '../../model/address.ts';
+import {parseAddress, joinHostPort} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import {joinHostPort} from '../../model/virtual-server.ts';
 import {addressesOfPod} from '../../expect/own-pods.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {NodeRule} from '../../trace/packet.ts';

@@ -25,6 +25,7 @@ import {
   type Unrouted,
   unroutedPods,
 } from './node-paths.ts';
+import {fileText} from '../../model/snapshot.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
 interface FactsCheck extends Pick<Check, 'code' | 'name' | 'severity' | 'summary' | 'remedy'> {
@@ -402,7 +403,7 @@ const countNames = {insertFailed: 'insert_failed', dropped: 'drop', earlyDropped
  * packets count that were dropped too.
  */
 function lostOften({insertFailed, dropped}: ConnectionStatistics, {api, node}: NodeCheckContext): string | null {
-  const now = parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.now ?? null;
+  const now = parseHealthz(fileText(node, 'healthz.json'))?.now ?? null;
   const created = Date.parse(nodeObject(api, node.name)?.metadata.creationTimestamp ?? '');
   const hours = now === null ? Number.NaN : (now - created) / 3_600_000;
   const lost = Math.min(insertFailed, dropped);

@@ -5,7 +5,7 @@ import {type Address, addressInside, contains, families, type Family, parseAddre
 import {podPorts} from '../../model/node/bridges.ts';
 import {type Link, type NetworkFacts, noNetworkFacts, routeOf, type RouteResult} from '../../model/node/node-facts.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
-import type {ApiObjects} from '../../model/snapshot.ts';
+import {fileText, type ApiObjects} from '../../model/snapshot.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {internalIPs} from '../../expect/api-index.ts';
@@ -93,7 +93,7 @@ export function deviceTo(context: NodeCheckContext, text: string): string | null
   if (address === null) return null;
   const route = routeTo(context, address);
   if (route !== 'unknown') return route.kind === 'unicast' ? route.dev : null;
-  const interfaces = parseNodeAddresses(context.node.read('addresses.json')?.toString('utf8') ?? '') ?? [];
+  const interfaces = parseNodeAddresses(fileText(context.node, 'addresses.json')) ?? [];
   const holds = (network: string): boolean => {
     const cidr = parseCidr(network);
     return cidr !== null && contains(cidr, address);

@@ -17,7 +17,6 @@ import {serviceNameLabel} from '../../model/endpoint.ts';
 import {append, pushTo} from '../../model/lists.ts';
 import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
 import {errorText, namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
-import {joinHostPort} from '../../model/virtual-server.ts';
 import {attempt, parseJson} from '../../parse/attempt.ts';
 import {plainText} from '../../parse/lines.ts';
 import {parseConntrack} from '../../parse/conntrack.ts';
@@ -37,6 +36,7 @@ import {maxSizeOf, readFileOrPipe} from '../text-file.ts';
 import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
 import {historyFile, readHistory} from './history-file.ts';
 import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
+import {joinHostPort} from '../../model/address.ts';
 
 /** A bundle that cannot be used at all; the message says what was tried and what to do. */
 export class UnreadableBundle extends Error {}

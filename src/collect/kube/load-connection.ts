@@ -10,6 +10,7 @@ import {userCredentials} from './credentials/user-credentials.ts';
 import {type Cluster, type Context, type ExecConfig, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
 import {type Connection, KubectlConfig, type Trust} from './kubectl-config.ts';
 import {type LoadedKubeconfig, loadKubeconfig} from './load-kubeconfig.ts';
+import {joinHostPort} from '../../model/address.ts';
 
 /** The environment in which a kubeconfig is read. */
 interface ConnectionEnvironment {
@@ -316,7 +317,7 @@ function inClusterContext(environment: NodeJS.ProcessEnv, folder: string, flags:
     contextName: '',
     userName: '',
     cluster: {
-      server: `https://${host.includes(':') ? `[${host}]` : host}:${port}`,
+      server: `https://${joinHostPort(host, port)}`,
       ...(existsSync(ca) ? {'certificate-authority': ca} : {}),
     },
     user: {...(flags.token ? {token: flags.token} : {tokenFile: token}), ...impersonatedUser({}, flags)},

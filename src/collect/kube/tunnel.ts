@@ -4,6 +4,7 @@ import type {Socket} from 'node:net';
 import type {Duplex} from 'node:stream';
 import {hostOf} from './choose-proxy.ts';
 import {errorText} from '../../model/text.ts';
+import {joinHostPort} from '../../model/address.ts';
 
 interface TunnelTarget {
   readonly host: string;
@@ -62,7 +63,7 @@ async function openTunnel(proxy: URL, destination: TunnelTarget): Promise<Socket
 const patience = 30_000;
 
 function throughConnect(proxy: URL, {host, port, authorities}: TunnelTarget): Promise<Socket> {
-  const target = `${host.includes(':') ? `[${host}]` : host}:${port}`;
+  const target = joinHostPort(host, port);
   const client = proxy.protocol === 'https:' ? https : http;
   const request = client.request({
     host: hostOf(proxy),

@@ -3,7 +3,7 @@ import type {Family} from '../../model/address.ts';
 import {type PodObject, proxyNameLabel, type ServiceObject} from '../../model/api-objects.ts';
 import {once} from '../../model/once.ts';
 import {namespacedName} from '../../model/text.ts';
-import type {ApiObjects, NodeDump} from '../../model/snapshot.ts';
+import {fileText, type ApiObjects, type NodeDump} from '../../model/snapshot.ts';
 import {
   type AgentFrontend,
   type AgentVersion,
@@ -62,12 +62,12 @@ export const oldestCilium = '1.18';
 
 /** The version that a node's agent says; null if it was not read. */
 export function ciliumVersion(node: NodeDump): AgentVersion | null {
-  return parseAgentStatus(textOf(node, 'status.json'), textOf(node, 'version.json')).version;
+  return parseAgentStatus(fileText(node, 'status.json'), fileText(node, 'version.json')).version;
 }
 
 /** Whether the agent says that it does not replace kube-proxy. */
 export function leavesKubeProxy(node: NodeDump): boolean {
-  const {replaces, servesNodePorts} = parseAgentStatus(textOf(node, 'status.json'), '');
+  const {replaces, servesNodePorts} = parseAgentStatus(fileText(node, 'status.json'), '');
   return replaces === false && !servesNodePorts;
 }
 
@@ -77,16 +77,16 @@ export function isKnownCilium({major, minor}: AgentVersion): boolean {
 
 /** All tables of a node; or why they cannot be compared. */
 export function readCilium(node: NodeDump, api: ApiObjects): CiliumState | string {
-  const status = parseAgentStatus(textOf(node, 'status.json'), textOf(node, 'version.json'));
+  const status = parseAgentStatus(fileText(node, 'status.json'), fileText(node, 'version.json'));
   const {version} = status;
   const missing = [ciliumAgentTable, mapFile, frontendsFile].filter(file => !node.files.includes(file));
   // What was asked for and not given says why.
   if (missing.length > 0 && (version !== null || node.missing?.some(({file}) => file === ciliumAgentTable)))
     return whyMissing(node, missing);
   if (version === null) return 'the version of its Cilium is not known: it has no status.json and no version.json of the agent';
-  const frontends = parseServiceList(textOf(node, ciliumAgentTable));
+  const frontends = parseServiceList(fileText(node, ciliumAgentTable));
   if (frontends === null) return `${ciliumAgentTable} is not what the agent prints`;
-  const map = parseLbMap({list: textOf(node, mapFile), frontends: textOf(node, frontendsFile)});
+  const map = parseLbMap({list: fileText(node, mapFile), frontends: fileText(node, frontendsFile)});
   if (typeof map === 'string') return map;
   if (frontends.length === 0 && map.size > 0)
     return "the agent's table has no Service while the kernel's map has some: the agent is starting";
@@ -97,8 +97,8 @@ export function readCilium(node: NodeDump, api: ApiObjects): CiliumState | strin
     apiTrouble: status.apiTrouble,
     trouble: status.trouble,
     settings: settingsOf(api, {status, frontends}),
-    ranges: parseMapRanges(textOf(node, 'bpf-lb-list-source-ranges.json')),
-    nodePortAddresses: parseNodePortAddresses(textOf(node, 'db-show-node-addresses.txt')),
+    ranges: parseMapRanges(fileText(node, 'bpf-lb-list-source-ranges.json')),
+    nodePortAddresses: parseNodePortAddresses(fileText(node, 'db-show-node-addresses.txt')),
   };
 }
 
@@ -167,8 +167,4 @@ export const serviceProxy = once((api: ApiObjects): 'kube-proxy' | 'Cilium' => {
 export function ciliumPod(api: ApiObjects, node: string): PodObject | undefined {
   const pods = podsOnNode(api, node).filter(isCiliumAgent);
   return pods.find(({status}) => status?.phase === 'Running') ?? pods[0];
-}
-
-function textOf(node: NodeDump, file: string): string {
-  return node.read(file)?.toString('utf8') ?? '';
 }

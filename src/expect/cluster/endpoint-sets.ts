@@ -1,5 +1,5 @@
 import {compareText} from '../../model/text.ts';
-import {canonicalAddress, familyOf} from '../../model/address.ts';
+import {canonicalAddress, familyOf, joinHostPort} from '../../model/address.ts';
 import {
   type EndpointSliceObject,
   type EndpointsObject,
@@ -97,7 +97,7 @@ function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {po
     address,
     port,
     slice,
-    hostPort: address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
+    hostPort: joinHostPort(address, port),
     ready: conditions?.ready ?? true,
     serving: conditions?.serving ?? true,
     terminating: conditions?.terminating ?? false,

@@ -26,8 +26,6 @@ export interface ServiceStates {
   readonly states: readonly ServiceState[];
   /** The one of `states` in which the Service was before all changes. */
   readonly first: ServiceState | undefined;
-  /** There may have been states that were not observed. */
-  readonly isPartlyKnown: boolean;
 }
 
 /** The Services, `namespace/name`, that changed while they were followed, with their changes in order. */
@@ -59,7 +57,7 @@ export function serviceStates(
   }
   const oldest = sorted.at(-1);
   const first = oldest === undefined ? undefined : states.get(stateText(oldest));
-  return {service, family, states: [...states.values()], first, isPartlyKnown: changes.some(({after}) => after !== undefined)};
+  return {service, family, states: [...states.values()], first};
 }
 
 /**

@@ -4,6 +4,7 @@ import {type Rule, type Ruleset, optionOf} from '../../model/ruleset.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 import {chainsOfRoles, masqueradingChains, parseChainName} from './chain-names.ts';
+import {aboutMinor} from '../patch-releases.ts';
 
 /** What a node's rules show of the kube-proxy that wrote them. Used if there is no other source. */
 export interface InferredConfig extends KubeProxyFields {
@@ -219,8 +220,4 @@ function says(rulesets: readonly Ruleset[], table: string, chain: string, text: 
 function endsNamesWithColon(ruleset: Ruleset): boolean {
   const chains = ['nat', 'filter'].flatMap(table => [...(ruleset.tables.get(table)?.chains.values() ?? [])]);
   return chains.some(chain => /"[^"/ ]+\/[^":/ ]+:(?: [^"]*)?"/.test(chain.text()));
-}
-
-export function aboutMinor(number: number): KubeProxyVersion {
-  return {text: `about v1.${number}`, minor: number, patch: null, guessed: true};
 }

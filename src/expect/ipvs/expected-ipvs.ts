@@ -1,8 +1,8 @@
-import {parseAddress, parseCidr, type Protocol} from '../../model/address.ts';
+import {parseAddress, parseCidr, type Protocol, joinHostPort} from '../../model/address.ts';
 import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {Entry, ServicePort} from '../../model/service-port.ts';
-import {joinHostPort, type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
+import {type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {memberText} from '../../parse/ipvs/ipset-save.ts';
 import {writesExternalIPs} from '../cluster/proxy-versions.ts';
 import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/served-port.ts';

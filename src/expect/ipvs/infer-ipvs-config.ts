@@ -2,7 +2,8 @@ import type {Family} from '../../model/address.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {parseChainName} from '../iptables/chain-names.ts';
-import {type InferredConfig, aboutMinor, interfaceFields} from '../iptables/infer-config.ts';
+import {type InferredConfig, interfaceFields} from '../iptables/infer-config.ts';
+import {aboutMinor} from '../patch-releases.ts';
 
 /** What the iptables base rules of IPVS mode show of the kube-proxy that wrote them; null on a node that does not run in this mode. */
 export function inferIpvsConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredConfig | null {

@@ -6,6 +6,7 @@ import type {InferredConfig} from '../iptables/infer-config.ts';
 import type {LocalDetector} from '../node-context.ts';
 import {isServiceCIDRRule} from './base-chains.ts';
 import {localhostRejectChain, localhostRejectMap, parseNftName} from './nft-names.ts';
+import {aboutMinor} from '../patch-releases.ts';
 
 /** kube-proxy's settings as its tables show them. Used for nodes without another source. */
 export function inferNftConfig(tables: readonly NftTable[]): InferredConfig {
@@ -73,11 +74,11 @@ function listenedLoopbacks(tables: readonly NftTable[]): readonly string[] {
  * count.
  */
 function fingerprint(tables: readonly NftTable[]): KubeProxyVersion {
-  if (tables.some(({sets}) => sets.has('hairpin-connections'))) return guessed(tables.some(mapsSingleEndpoint) ? 36 : 37);
-  if (tables.some(filtersAfterDNAT)) return guessed(tables.some(marksByPort) ? 33 : 35);
+  if (tables.some(({sets}) => sets.has('hairpin-connections'))) return aboutMinor(tables.some(mapsSingleEndpoint) ? 36 : 37);
+  if (tables.some(filtersAfterDNAT)) return aboutMinor(tables.some(marksByPort) ? 33 : 35);
   const checks = tables.flatMap(table => table.chain('cluster-ips-check') ?? []);
-  if (checks.length === 0) return guessed(29);
-  return guessed(checks.some(chain => chain.rules().some(({body}) => isServiceCIDRRule(body))) ? 33 : 32);
+  if (checks.length === 0) return aboutMinor(29);
+  return aboutMinor(checks.some(chain => chain.rules().some(({body}) => isServiceCIDRRule(body))) ? 33 : 32);
 }
 
 /** The chains `…-pre-dnat` stay behind when an older kube-proxy follows, so the priority of the others counts. */
@@ -100,10 +101,6 @@ function marksByPort(table: NftTable): boolean {
     if (mark !== null) return mark[1] !== undefined;
   }
   return false;
-}
-
-function guessed(minor: number): KubeProxyVersion {
-  return {text: `about v1.${minor}`, minor, patch: null, guessed: true};
 }
 
 /** How rules distinguish pods from other clients of cluster IPs: by a match, or `all` when no client counts as a pod. */

@@ -1,5 +1,4 @@
-import {canonicalAddress} from '../../model/address.ts';
-import {joinHostPort} from '../../model/virtual-server.ts';
+import {canonicalAddress, joinHostPort} from '../../model/address.ts';
 import {readJson} from '../attempt.ts';
 
 /** A backend of a frontend, as the agent lists it. */

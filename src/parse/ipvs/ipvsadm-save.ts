@@ -1,6 +1,6 @@
-import {canonicalAddress, familyOf, type Protocol} from '../../model/address.ts';
+import {canonicalAddress, familyOf, type Protocol, joinHostPort} from '../../model/address.ts';
 import type {StrayLine} from '../../model/ruleset.ts';
-import {joinHostPort, type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
+import {type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {splitHostPort} from '../iptables/comparable-rule.ts';
 import {truncatedLine, withoutColors} from '../lines.ts';
 

@@ -1,6 +1,6 @@
 import {hostPort} from './ipvsadm-save.ts';
-import type {Protocol} from '../../model/address.ts';
-import {joinHostPort, serverKey} from '../../model/virtual-server.ts';
+import {joinHostPort, type Protocol} from '../../model/address.ts';
+import {serverKey} from '../../model/virtual-server.ts';
 
 /** The counters of one real server of one virtual server. */
 export interface RealServerStats {

@@ -1,3 +1,4 @@
+import type {BinaryOperator} from '../../model/nft-ruleset.ts';
 /** How the constants beside a selector are spelled: unchanged, in quotes, as a mark of eight digits, or as any hex number. */
 export type ValueStyle = 'plain' | 'quoted' | 'mark' | 'hex';
 
@@ -27,7 +28,7 @@ export function stylesOf(value: JsonValue | undefined): readonly ValueStyle[] {
   return [isName ? 'quoted' : 'plain'];
 }
 
-export function isBinary(name: string): boolean {
+export function isBinary(name: string): name is BinaryOperator {
   return name === '&' || name === '|' || name === '^' || name === '<<' || name === '>>';
 }
 

@@ -1,6 +1,7 @@
 import type {NftExpression, NftNat, NftOperator, NftStatement, NftVerdict} from '../../model/nft-ruleset.ts';
 import {parseNftElements} from './nft-elements.ts';
 import {TokenReader, unquoted} from './nft-tokens.ts';
+import {isBinary} from './nft-json-expression.ts';
 
 /** Reads the body of a rule in canonical text. Text that is not understood becomes an unknown statement. */
 export function parseNftStatements(body: string): readonly NftStatement[] {
@@ -240,8 +241,6 @@ function back(reader: TokenReader, start: number): null {
   return null;
 }
 
-type BinaryOperator = '&' | '|' | '^' | '<<' | '>>';
-
 /** Operand, concatenation, arithmetic (from left to right, as nft prints it) and `map`. Null if there is no such expression. */
 function readExpression(reader: TokenReader): NftExpression | null {
   let left = readConcat(reader);
@@ -255,10 +254,6 @@ function readExpression(reader: TokenReader): NftExpression | null {
   if (!reader.take('map')) return left;
   const map = readOperand(reader);
   return map === null ? {kind: 'unknown', text: 'map'} : {kind: 'map', key: left, map};
-}
-
-function isBinary(word: string): word is BinaryOperator {
-  return word === '&' || word === '|' || word === '^' || word === '<<' || word === '>>';
 }
 
 function readConcat(reader: TokenReader): NftExpression | null {

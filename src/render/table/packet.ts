@@ -1,5 +1,4 @@
 import {largest} from '../../model/lists.ts';
-import {joinHostPort} from '../../model/virtual-server.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine, percent, tableName} from '../trace-words.ts';
@@ -9,6 +8,7 @@ import {nodeList} from '../names-of-nodes.ts';
 import {answerOfNodes, answerText, verdictText} from './packet-answer.ts';
 import type {RenderOptions} from '../renderer.ts';
 import {wrap, wrapLines} from '../wrap.ts';
+import {joinHostPort} from '../../model/address.ts';
 
 /** Renders what nodes do to a packet: one node gives one object in JSON and YAML, several give a list. */
 type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions) => string;

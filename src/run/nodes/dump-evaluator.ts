@@ -4,7 +4,7 @@ import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {RequestedEntries} from '../../collect/node/read-chains.ts';
 import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
-import type {ApiObjects, Problem} from '../../model/snapshot.ts';
+import {fileText, type ApiObjects, type Problem} from '../../model/snapshot.ts';
 import {gracePeriod, healthTimeout, type ReadTime, type StateHistory} from '../../model/state-history.ts';
 import {extraSyncPeriod} from '../../expect/proxy-config.ts';
 import {chainByChain} from '../../parse/iptables/dump-chain.ts';
@@ -203,7 +203,7 @@ function periodMs(node: CollectedNode, {api, gracePeriodMs}: {readonly api: ApiO
   const metrics = node.read('metrics')?.toString('utf8');
   const {syncSeconds, isPending} = parseSyncMetrics(metrics ?? '');
   const period = gracePeriodMs + 2000 * Math.min(syncSeconds, longestSync) + 1000 * extraSyncPeriod(node, api);
-  const isAtWork = metrics === undefined ? parseHealthz(node.read('healthz.json')?.toString('utf8') ?? '')?.healthy === true : isPending;
+  const isAtWork = metrics === undefined ? parseHealthz(fileText(node, 'healthz.json'))?.healthy === true : isPending;
   return isAtWork ? Math.max(period, 1000 * healthTimeout) : period;
 }
 

@@ -1,14 +1,13 @@
 import {hasCiliumTables} from '../../expect/cilium/cilium-node.ts';
 import {askMap, notInMap} from '../../analyze/packet-in-map.ts';
 import {Errors} from '@oclif/core';
-import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
+import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseAddress, parseCidr, joinHostPort} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {addressesOfPod, podCIDRsOf} from '../../expect/own-pods.ts';
 import {isStuck} from '../../checks/st508-stale-conntrack.ts';
 import {parseConntrack, type TrackedConnection} from '../../parse/conntrack.ts';
-import {joinHostPort} from '../../model/virtual-server.ts';
 import {askPacket, type OtherNodes, type PacketAnswer, type PacketNode, type PacketQuery} from '../../analyze/packet-query.ts';
 import type {PacketRules} from '../../analyze/packet-rules.ts';
 import {askedEntry} from '../../analyze/packet-service.ts';

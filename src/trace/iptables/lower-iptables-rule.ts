@@ -1,11 +1,10 @@
-import type {NftOperator} from '../../model/nft-ruleset.ts';
+import type {BinaryOperator, NftOperator} from '../../model/nft-ruleset.ts';
 import {once} from '../../model/once.ts';
 import type {Match, Rule, RuleOption, Target} from '../../model/ruleset.ts';
 import {markChange, splitHostPort, targetsWithoutEffect} from '../../parse/iptables/comparable-rule.ts';
 import {
   type Action,
   always,
-  type BinaryOperator,
   type Condition,
   type Expression,
   type FieldName,

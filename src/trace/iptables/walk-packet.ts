@@ -1,6 +1,6 @@
-import {parseAddress} from '../../model/address.ts';
+import {parseAddress, joinHostPort} from '../../model/address.ts';
 import type {Chain, ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
-import {joinHostPort, type RealServer, type VirtualServer} from '../../model/virtual-server.ts';
+import type {RealServer, VirtualServer} from '../../model/virtual-server.ts';
 import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summarizeBranches, type WalkLimits} from '../branch.ts';
 import type {Environment, HookName, Outcome, Packet} from '../packet.ts';
 import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';

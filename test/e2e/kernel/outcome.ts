@@ -1,5 +1,4 @@
-import {parseAddress} from '../../../src/model/address.ts';
-import {joinHostPort} from '../../../src/model/virtual-server.ts';
+import {parseAddress, joinHostPort} from '../../../src/model/address.ts';
 import type {Flow, Sight} from './agent.ts';
 import type {Connection} from './connections.ts';
 

@@ -3,7 +3,6 @@ import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
 import type {RuleText} from '../../../model/ruleset.ts';
-import {joinHostPort} from '../../../model/virtual-server.ts';
 import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
 import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
@@ -14,7 +13,8 @@ import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
 import {targetsOf, walkOf} from '../nft-outcome.ts';
-import {isEntryMap, isRefusal, NftSemantics} from './nft-semantics.ts';
+import {endpointsIn, isEntryMap, isRefusal, NftSemantics} from './nft-semantics.ts';
+import {joinHostPort} from '../../../model/address.ts';
 
 /**
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
@@ -138,7 +138,7 @@ export function hasOtherNftEndpointsOnly({item, differences, expected, actual}: 
   if (!differences.every(({owner, what, rule}) => owner === item && (what !== 'set' || actual.set(rule.chain) === undefined))) return false;
   const known = new Map(endpoints.cluster.map(endpoint => [endpoint.hostPort, endpoint]));
   const writtenIn = (chain: string): readonly Endpoint[] =>
-    endpointsIn(chain, actual).map(hostPort => known.get(hostPort) ?? withAddress(like, hostPort));
+    endpointsOf(chain, actual).map(hostPort => known.get(hostPort) ?? withAddress(like, hostPort));
   const cluster = writtenIn(item.names.service);
   const local = port.internalPolicyLocal || port.externalPolicyLocal ? writtenIn(item.names.local) : [];
   if (cluster.length === 0) return false;
@@ -166,15 +166,13 @@ function holdsRest(should: PortObjects, does: PortObjects, actual: NftTable): bo
 }
 
 /** The endpoints that a chain picks from, by `ip:port`, in the order of the rule that picks; none if there is no such rule. */
-function endpointsIn(chain: string, actual: NftTable): readonly string[] {
+function endpointsOf(chain: string, actual: NftTable): readonly string[] {
   const rule = chainText(chain, actual).split('\n').at(-1) ?? '';
   const direct = / dnat to (\S+)$/.exec(rule)?.[1];
   if (direct !== undefined) return [direct];
   const chained = [...rule.matchAll(/\d+ : goto ([^\s,]+)/g)].map(([, target = '']) => target);
   if (chained.length > 0) return chained.map(target => / dnat to (\S+)$/.exec(chainText(target, actual))?.[1] ?? '');
-  return [...rule.matchAll(/\d+ : (\S+) \. (\d+)/g)].map(([, address = '', port = '']) =>
-    address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
-  );
+  return endpointsIn(rule);
 }
 
 function chainText(chain: string, actual: NftTable): string {

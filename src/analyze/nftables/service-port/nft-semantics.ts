@@ -9,6 +9,7 @@ import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
 import {nftPolicyOf, pickingChain, targetsOf} from '../nft-outcome.ts';
 import {parseNftName} from '../../../expect/nftables/nft-names.ts';
+import {joinHostPort} from '../../../model/address.ts';
 
 /** What the rules and elements of one Service port show beside the outcomes of packets. */
 export class NftSemantics implements ModeSemantics<RuleText> {
@@ -67,8 +68,10 @@ export class NftSemantics implements ModeSemantics<RuleText> {
   /** kube-proxy writes endpoints in order. If one replaces another out of order, its address is the wrong one. */
   #replacedIn(chain: string, destination: string): string | null {
     const {actual, expected} = this.#case;
-    const found = endpointsIn(actual.chain(chain)?.rules() ?? []);
-    const should = endpointsIn(expected.chain(chain)?.rules() ?? []);
+    const pickedIn = (rules: readonly RuleText[] = []): readonly string[] =>
+      endpointsIn(rules.find(({text}) => text.includes(' dnat '))?.text ?? '');
+    const found = pickedIn(actual.chain(chain)?.rules());
+    const should = pickedIn(expected.chain(chain)?.rules());
     const off = should.filter((hostPort, at) => found[at] !== hostPort);
     if (found.length !== should.length || off.length !== 1 || !found.includes(destination)) return null;
     return found.join() === found.toSorted().join() ? null : (off[0] ?? null);
@@ -83,12 +86,9 @@ export class NftSemantics implements ModeSemantics<RuleText> {
   }
 }
 
-/** The endpoints of a rule that picks one of them at random, in its order. */
-function endpointsIn(rules: readonly RuleText[]): readonly string[] {
-  const text = rules.find(rule => rule.text.includes(' dnat '))?.text ?? '';
-  return [...text.matchAll(/\d+ : (\S+) \. (\d+)/g)].map(([, address = '', port = '']) =>
-    address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`,
-  );
+/** The endpoints of a rule that picks one of them at random by a map, in its order. */
+export function endpointsIn(rule: string): readonly string[] {
+  return [...rule.matchAll(/\d+ : (\S+) \. (\d+)/g)].map(([, address = '', port = '']) => joinHostPort(address, port));
 }
 
 /** Symptoms that replace all others of a probe: a broken jump, a third-party rule, a chain that leads nowhere. */
