@@ -83,6 +83,10 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       return word(packet.family === 'IPv4' ? 'ip' : 'ip6');
     case 'ip version':
       return {kind: 'number', value: packet.family === 'IPv4' ? 4 : 6};
+    case 'header length':
+      return {kind: 'number', value: 5};
+    case 'fragment offset':
+      return {kind: 'number', value: 0};
     case 'tcp flags':
       if (packet.protocol !== 'tcp') return none;
       return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};

@@ -76,6 +76,8 @@ export type FieldName =
   | 'nfproto'
   | 'ethertype'
   | 'ip version'
+  | 'header length'
+  | 'fragment offset'
   | 'tcp flags'
   | 'iif'
   | 'oif'
@@ -162,3 +164,16 @@ export function isOneOf(left: Expression, texts: readonly string[], not = false)
   const elements = texts.map(key => ({key, value: null}));
   return {kind: 'compare', left, operator: not ? '!=' : '==', right: {kind: 'list', elements}};
 }
+
+/**
+ * The packet names a segment size of this range: each SYN names one that links really have, and no other packet names one. Null if the links
+ * decide.
+ */
+export function namesSegmentSize(low: number, high: number): Condition | null {
+  if (high < smallestSegment) return never;
+  return low <= smallestSegment && high >= largestSegment ? isSyn : null;
+}
+
+const [smallestSegment, largestSegment] = [536, 9_000];
+
+export const isSyn = isOneOf({kind: 'binary', operator: '&', left: fieldOf('tcp flags'), right: {kind: 'constant', text: 'syn'}}, ['syn']);

@@ -194,13 +194,13 @@ function translate<R extends RuleText>(run: RuleRun<R>, action: NatAction, at: A
   const {packet} = branch;
   const isOfSource = run.hook === 'postrouting' || run.hook === 'input';
   if (action.nat === 'masquerade' || action.nat === 'snat' || (action.nat === 'netmap' && isOfSource)) {
-    const text = action.to?.kind === 'constant' ? constantAddress(action.to.text, packet.source) : null;
+    const {choices, rest} = sourcesOf(run, action, branch);
     const ports = portsToDraw(action.port ?? '', action.isRandom);
-    const sources = text === null ? [{address: null, share: 1}] : newSources(text, packet, run.environment);
-    for (const {address, share} of sources) {
+    for (const {address, share} of choices) {
       const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address}), ...ports};
       end(out, {...branch, packet: changed, probability: branch.probability * share, verdict: 'accept'});
     }
+    if (rest > 0) out.next.push({...at.branch, probability: branch.probability * rest});
     return null;
   }
   const bare = action.nat === 'redirect' ? bareInterface(run.environment, packet) : null;
@@ -214,6 +214,24 @@ function translate<R extends RuleText>(run: RuleRun<R>, action: NatAction, at: A
   // A map without the key: the rule does not match.
   if (targets.rest > 0) out.next.push({...at.branch, probability: branch.probability * targets.rest});
   return null;
+}
+
+interface Sources {
+  readonly choices: readonly {readonly address: Address | null; readonly share: number}[];
+  /** The share for which a map has no key: the rule does not match. */
+  readonly rest: number;
+}
+
+function sourcesOf<R extends RuleText>(run: RuleRun<R>, {to}: NatAction, branch: Branch<R>): Sources {
+  const {packet} = branch;
+  const given = to?.kind === 'map' ? choose(to.key, to.elements, evaluation(run, branch), true) : null;
+  const constant = to?.kind === 'constant' ? [{value: to.text, share: 1}] : [{value: '', share: 1}];
+  const choices = (given?.choices ?? constant).flatMap(({value, share}) => {
+    const text = constantAddress(value.replace(/ .*/, ''), packet.source) ?? '';
+    const sources = text === '' ? [{address: null, share: 1}] : newSources(text, packet, run.environment);
+    return sources.map(source => ({...source, share: source.share * share}));
+  });
+  return {choices, rest: given?.rest ?? 0};
 }
 
 /**

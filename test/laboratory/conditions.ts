@@ -1067,6 +1067,32 @@ export const conditions: readonly Scenario[] = [
   {name: 'fwmark-blackhole', load: [sh('ip route add blackhole default table 100 && ip rule add fwmark 0x4000/0x4000 lookup 100 pref 90')]},
   {name: 'rule-from-pod-empty-table', load: [sh('ip rule add from 10.244.11.4 lookup 200 pref 90')]},
   {name: 'route-to-one-far-pod', load: [sh('ip route add unreachable 10.244.12.4')]},
+  {
+    name: 'nft-header-fields',
+    load: [
+      nftChain(
+        'prerouting priority -300; policy accept;',
+        ...['ip frag-off & 0x3fff != 0 drop', 'ip option lsrr exists drop', 'ip option rr exists drop', 'ip hdrlength > 5 drop'],
+        ...[
+          'tcp flags syn tcp option maxseg size 1-535 drop',
+          'tcp option maxseg size < 536 drop',
+          'tcp option maxseg size != 536-65535 drop',
+        ],
+      ),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {name: 'nft-segment-size-usual', load: [nftChain('forward priority 0; policy accept;', 'tcp option maxseg size > 500 drop')], ...decided},
+  {
+    name: 'nft-snat-map',
+    load: [
+      nft(
+        'table ip s { chain post { type nat hook postrouting priority 90; policy accept; snat to ip saddr map { 10.244.11.4 : 198.18.0.7, 10.244.11.9 : 198.18.0.8 }; }; }',
+      ),
+    ],
+    ...decided,
+  },
   // Of addresses that two have, or that moved.
   {name: 'far-pod-behind-link-of-pod', load: [sh('ip route add 10.244.12.4 dev cali5')]},
   {name: 'far-pod-address-here', load: [sh('ip addr add 10.244.12.4/32 dev lo')]},

@@ -60,7 +60,6 @@ const writers: Readonly<Record<string, ExpressionWriter>> = {
   rt: content => fields(content, ({key, family}) => ['rt', family, key].map(text).filter(Boolean).join(' ')),
   socket: content => fields(content, ({key}) => `socket ${text(key)}`),
   exthdr: content => fields(content, ({name, field}) => (field === undefined ? `exthdr ${text(name)}` : `${text(name)} ${text(field)}`)),
-  'tcp option': content => fields(content, ({name, field}) => ['tcp option', name, field].map(text).filter(Boolean).join(' ')),
   concat: (content, style) =>
     listOf(content)
       .map((part, index) => expressionText(part, [style[index] ?? 'plain']))
@@ -83,6 +82,12 @@ const writers: Readonly<Record<string, ExpressionWriter>> = {
     ),
   goto: content => fields(content, ({target}) => `goto ${text(target)}`),
   jump: content => fields(content, ({target}) => `jump ${text(target)}`),
+  ...Object.fromEntries(
+    ['ip option', 'tcp option'].map(word => [
+      word,
+      (content: JsonValue) => fields(content, ({name, field}) => [word, name, field].map(text).filter(Boolean).join(' ')),
+    ]),
+  ),
   ...Object.fromEntries(['accept', 'drop', 'return', 'continue'].map(word => [word, () => word])),
   ...Object.fromEntries(['&', '|', '^', '<<', '>>'].map(operator => [operator, (content: JsonValue) => binaryText(operator, content)])),
 };

@@ -11,6 +11,7 @@ import {
   fieldOf,
   isOneOf,
   type LoweredRule,
+  namesSegmentSize,
   never,
 } from '../rule-language.ts';
 
@@ -162,17 +163,14 @@ function tcpOption(option: RuleOption): Condition | null {
   return isOneOf(binary('&', fieldOf('tcp flags'), {kind: 'constant', text: flagsOf(mask)}), [flagsOf(wanted)], negated);
 }
 
-/** Each SYN names a size that links really have, and no other packet names one. */
+/** A packet that names no size is none of the range. */
 function segmentSize({values, negated}: RuleOption): Condition | null {
   const [low = 0, high = low] = portRange(values[0] ?? '')
     .split('-')
     .map(Number);
-  if (high < smallestSegment) return constantly(negated);
-  const isAny = low <= smallestSegment && high >= largestSegment;
-  return isAny ? isOneOf(binary('&', fieldOf('tcp flags'), {kind: 'constant', text: 'syn'}), ['syn'], negated) : null;
+  const condition = namesSegmentSize(low, high);
+  return condition === null || !negated ? condition : {kind: 'any', of: [condition], not: true};
 }
-
-const [smallestSegment, largestSegment] = [536, 9_000];
 
 function flagsOf(text: string): string {
   return text === 'ALL' ? 'fin,syn,rst,psh,ack,urg' : text === 'NONE' ? '0x0' : text.toLowerCase();

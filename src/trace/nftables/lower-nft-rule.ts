@@ -4,6 +4,7 @@ import type {NftExpression, NftRule, NftStatement, NftVerdict} from '../../model
 import {parseNftVerdict} from '../../parse/nftables/nft-statements.ts';
 import {
   type Action,
+  always,
   type AssignedField,
   type Condition,
   type Elements,
@@ -12,6 +13,9 @@ import {
   type FieldName,
   fieldOf,
   isOneOf,
+  isSyn,
+  namesSegmentSize,
+  never,
   type LoweredRule,
   type Step,
 } from '../rule-language.ts';
@@ -91,9 +95,27 @@ const isCondition = /^(?:limit|quota|socket|osf|rt|meta|ct|ip6?|tcp option|sctp 
 /** An unknown statement counts as a condition if another statement follows it; at the end of a rule it may do anything. */
 function lowerUnknown(text: string, isLast: boolean): Step {
   // Where no program listens, the packet goes on with the next rule. Which do is not read.
+  const option = ofOption(text);
+  if (option !== null) return {conditions: [option], action: null};
   if (text.startsWith('tproxy ')) return {conditions: [{kind: 'unknown', text}], action: {kind: 'capture', goesOn: true}};
   if (!isLast || isCondition.test(text)) return {conditions: [{kind: 'unknown', text}], action: null};
   return {conditions: [{kind: 'unknown', text}], action: {kind: 'unknown', reason: `${text} is not known`}};
+}
+
+/** Of options that no packet has, or of the segment size of TCP; null for others. Without the option, the condition fails whatever it asks. */
+function ofOption(text: string): Condition | null {
+  if (text.startsWith('ip option ')) return text.endsWith(' missing') ? always : never;
+  const [, operator = '==', low = '', high = low] = /^tcp option maxseg size (?:([!=<>]+) )?(\d+)(?:-(\d+))?$/.exec(text) ?? [];
+  if (low === '') return null;
+  const ends: Readonly<Record<string, readonly [number, number]>> = {
+    '<': [0, Number(low) - 1],
+    '<=': [0, Number(low)],
+    '>': [Number(low) + 1, 65_535],
+    '>=': [Number(low), 65_535],
+  };
+  const condition = namesSegmentSize(...(ends[operator] ?? ([Number(low), Number(high)] as const)));
+  if (condition === null || operator !== '!=') return condition;
+  return condition === never ? isSyn : never;
 }
 
 function lowerMatch({left, operator, right}: NftStatement & {readonly kind: 'match'}): Condition {
@@ -112,7 +134,7 @@ function lowerExpression(expression: NftExpression): Expression {
       return {
         kind: 'binary',
         operator: expression.operator,
-        left: lowerExpression(expression.left),
+        left: isFragmentMask(expression) ? fieldOf('fragment offset', 'IPv4') : lowerExpression(expression.left),
         right: lowerExpression(expression.right),
       };
     case 'map':
@@ -122,6 +144,13 @@ function lowerExpression(expression: NftExpression): Expression {
     case 'unknown':
       return {kind: 'unknown'};
   }
+}
+
+/** Without the bit that forbids fragments, the field is 0 in a packet that is none. */
+function isFragmentMask({operator, left, right}: NftExpression & {readonly kind: 'binary'}): boolean {
+  return (
+    operator === '&' && left.kind === 'selector' && left.text === 'ip frag-off' && right.kind === 'value' && Number(right.text) <= 0x3f_ff
+  );
 }
 
 /** What a set, a map or a constant of a rule has. */
@@ -189,6 +218,7 @@ const fieldsOfHeaders: ReadonlyMap<string, FieldName> = new Map([
   ['ip protocol', 'protocol'],
   ['ip nexthdr', 'protocol'],
   ['ip version', 'ip version'],
+  ['ip hdrlength', 'header length'],
   ['tcp flags', 'tcp flags'],
   ...['th', 'tcp', 'udp', 'sctp'].flatMap((header): readonly (readonly [string, FieldName])[] => [
     [`${header} sport`, 'sport'],

@@ -326,6 +326,25 @@ describe('probability', () => {
   });
 });
 
+// As a kernel 6.18 was seen to do.
+test.each([
+  ['ip frag-off & 0x3fff != 0 drop', 'passes'],
+  ['ip frag-off & 0x4000 != 0 drop', 'UNDECIDED'],
+  ['ip hdrlength > 5 drop', 'passes'],
+  ['ip option rr exists drop', 'passes'],
+  ['ip option rr missing drop', 'DROP'],
+  ['tcp option maxseg size 1-535 drop', 'passes'],
+  ['tcp option maxseg size >= 536 drop', 'DROP'],
+  ['tcp option maxseg size != 1-535 drop', 'DROP'],
+  ['tcp option maxseg size 1400 drop', 'UNDECIDED'],
+])('the headers of packets to Services are the usual ones: %s', (rule, end) => expect(pathOutcome(table(rule))).toBe(end));
+
+test('a map of new sources leaves those alone that it does not name', () => {
+  const hook: Hook = {type: 'nat', hook: 'postrouting', priority: 'srcnat'};
+  expect(pathOutcome(table('snat to ip daddr map { 10.96.1.1 : 198.18.0.7 }', hook))).toBe('passes masqueraded');
+  expect(pathOutcome(table('snat to ip daddr map { 10.96.1.2 : 198.18.0.7 }', hook))).toBe('passes');
+});
+
 describe('effects', () => {
   test.each([
     [
