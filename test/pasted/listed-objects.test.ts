@@ -34,6 +34,43 @@ describe('a list of Services', () => {
   });
 });
 
+test('Endpoints whose <none> a page dropped have no addresses', () => {
+  const list = [
+    'NAMESPACE  NAME    ENDPOINTS         AGE',
+    'shop       web                       3m',
+    'shop       db      10.42.0.7:5432    3m',
+  ];
+  expect(said(...list)).toContain('without rules. shop/web: no endpoint: kube-proxy refuses');
+  expect(said(...list)).not.toContain('shop/db');
+});
+
+test('of a Service without a selector and without endpoints it is said who writes them', () => {
+  const service = ['Name:       legacy', 'Namespace:  shop', 'Selector:   app=web', 'Endpoints:  <none>'];
+  expect(said(...service.map(line => line.replace('app=web', '<none>')))).toContain('Without a selector its endpoints are those of');
+  expect(said(...service)).not.toContain('Without a selector');
+});
+
+describe('a log without a line that names kube-proxy', () => {
+  const failed = (type: string, path = 'k8s.io/client-go/informers/factory.go:160') =>
+    `E0102 03:04:05.000001       1 reflector.go:147] ${path}: Failed to list *v1.${type}: Unauthorized`;
+
+  test('is its own where it lists what kube-proxy alone lists', () => {
+    expect(said(failed('Service'), failed('EndpointSlice'))).toMatch(/^is a log of kube-proxy alone, which says: .*credentials/);
+    expect(said(failed('Service'), failed('Pod'))).toContain('is neither');
+    const other = 'k8s.io/client-go@v0.30.1/informers/factory.go:160';
+    expect(said(failed('Service', other), failed('EndpointSlice', other))).toContain('is neither');
+  });
+
+  test('is its own where nft refuses a rule of its table', () => {
+    const refused = (table: string) => [
+      '/dev/stdin:12:60-80: Error: Could not process rule: No such file or directory',
+      `add rule ip ${table} nodeport-ips fib saddr type local jump mark-for-masquerade`,
+    ];
+    expect(said(...refused('kube-proxy'))).toMatch(/^is a log of kube-proxy alone, which says: .*nft_fib/);
+    expect(said(...refused('mine'))).toContain('is neither');
+  });
+});
+
 describe('a log of kube-proxy', () => {
   const panic = [
     'panic: runtime error: invalid memory address or nil pointer dereference',

@@ -245,8 +245,23 @@ test('a PREROUTING of nat that is whole, and leads to no chain of kube-proxy, is
   expect(lastLine(`${listed}${row.replace('*  *  ', '')}`)).toMatch(lacks);
   const saved = '*nat\n:PREROUTING ACCEPT [0:0]\n:DOCKER - [0:0]\n-A PREROUTING -j DOCKER\nCOMMIT\n';
   expect(lastLine(saved)).toMatch(lacks);
-  for (const part of [`$ iptables-save | grep -v KUBE\n${saved}`, '-A PREROUTING -j DOCKER\n', saved.replaceAll('nat', 'mangle')])
+  for (const part of [
+    `$ iptables-save | grep -v KUBE\n${saved}`,
+    '-A PREROUTING -j DOCKER\n',
+    saved.replaceAll('nat', 'mangle'),
+    listed.replace(/^.*\n/, '') + row,
+  ])
     expect(lastLine(part)).toBe(none);
+});
+
+test('tables of iptables-legacy-save are not taken for those of an iptables-save before it', () => {
+  const own = '$ iptables-save\n*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n';
+  const rule =
+    '-A KUBE-SERVICES -d 10.96.0.10/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-TCOU7JCQXEZGVUNU';
+  const nat = `*nat\n:KUBE-SERVICES - [0:0]\n:KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]\n${rule}\nCOMMIT\n`;
+  const legacy = own.replace('iptables-save\n', `iptables-legacy-save\n${nat}`);
+  const {traces} = traceText(snapshotOfText(`${own}${legacy}`), 'web');
+  expect(traces.map(({service}) => service.name)).toEqual(['web']);
 });
 
 test('the list of Services says of rules of iptables that nft printed what to paste instead', () => {

@@ -40,8 +40,9 @@ export function mergeChain(name: string, parts: readonly TableChain[]): MergedCh
   };
 }
 
-function isListedWhole({section: {origin, hasGaps, header, committed}, chain}: TableChain): boolean {
-  if (origin.filtered || !chain.declared || chain.hasGaps) return false;
+function isListedWhole({section, chain}: TableChain): boolean {
+  const {origin, hasGaps, header, committed} = section;
+  if (origin.filtered || !chain.declared || chain.hasGaps || isOfAnyTable(section)) return false;
   if (chain.isListed) return true;
   if (hasGaps) return false;
   return header === null ? origin.isCommand : committed;
@@ -159,6 +160,19 @@ function splitChain(section: Section, chain: SectionChain, tables: ReadonlyMap<s
   return [...byTable].map(([table, rules]) => ({table, section, chain: {...chain, rules}}));
 }
 
+/** A listing of PREROUTING or POSTROUTING that no command names, and that holds nothing of nat alone, may as well be of mangle or raw. */
+function isOfAnyTable({header, origin, chains}: Section): boolean {
+  if (header !== null || origin.table !== null) return false;
+  const all = [...chains.values()];
+  const base = all.filter(({policy}) => policy !== null).map(({name}) => name);
+  if (base.length !== 1 || !/^P(?:RE|OST)ROUTING$/.test(base[0] ?? '')) return false;
+  const shownBy = [
+    ...all.map(({name}) => name).filter(name => !base.includes(name)),
+    ...all.flatMap(({rules}) => rules.map(({text}) => targetOf(text))),
+  ];
+  return !shownBy.some(name => natTargets.test(name) || natChains.test(name) || /^(?:KUBE-(?:SERVICES|NODEPORTS)|DOCKER)$/.test(name));
+}
+
 /** Rules of a certain table outweigh the table that the command names. */
 function tableOfListing({origin, chains}: Section): string {
   const all = [...chains.values()];
@@ -178,6 +192,7 @@ function majority(tables: readonly (string | null)[]): string | null {
   return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0] ?? null;
 }
 
+const natTargets = /^(?:DNAT|SNAT|MASQUERADE|REDIRECT|NETMAP)$/;
 const natChains =
   /^(?:PREROUTING|POSTROUTING|KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-.*|KUBE-POSTROUTING|KUBE-MARK-\w+|KUBE-LOAD-BALANCER|KUBE-(?:PORTALS|NODEPORT)-(?:CONTAINER|HOST))$/;
 const filterChains =
@@ -192,7 +207,7 @@ function tableOfChain(name: string): string | null {
 /** The table of a rule, by matches and targets that only one table allows; null if nothing shows it. */
 function tableOfRule(chain: string, text: string): string | null {
   const target = targetOf(text);
-  if (/^(?:DNAT|SNAT|MASQUERADE|REDIRECT|NETMAP)$/.test(target)) return 'nat';
+  if (natTargets.test(target)) return 'nat';
   if (/^(?:REJECT|DROP)$/.test(target)) return 'filter';
   const named = tableOfChain(chain) ?? (/^(?:INPUT|FORWARD|PREROUTING|POSTROUTING)$/.test(target) ? null : tableOfChain(target));
   if (named !== null) return named;

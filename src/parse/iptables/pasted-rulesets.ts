@@ -17,7 +17,9 @@ export function pastedRulesets(lines: readonly PastedLine[], fallback: Family): 
   const found = sections.map(section => section.origin.family ?? familyIn(section));
   const family = onlyFamily(found) ?? fallback;
   const groups = new Groups();
-  for (const [index, section] of sections.entries()) for (const part of placed(section, found[index] ?? family)) groups.add(part);
+  const parts = sections.flatMap((section, index) => placed(section, found[index] ?? family));
+  const backend = otherBackend(parts);
+  for (const part of parts) groups.add(part.backend === null ? {...part, backend} : part);
   const rulesets = groups.all.map(group => rulesetOf(group));
   const [first] = rulesets;
   return first === undefined ? [] : [{...first, strays: inOrder([...first.strays, ...strays])}, ...rulesets.slice(1)];
@@ -38,6 +40,18 @@ interface BackendParts {
   readonly parts: Part[];
   /** The tables that it shows, by how: one that is shown so again is of another ruleset. */
   readonly shown: Set<string>;
+}
+
+/**
+ * The backend of tables whose tool does not name it, where the text shows one of them again as another backend names it: `iptables-save` and
+ * `iptables-legacy-save` beside each other.
+ */
+function otherBackend(parts: readonly Part[]): Backend | null {
+  const shown = (of: Backend | null): ReadonlySet<string> =>
+    new Set(parts.flatMap(part => (part.backend === of ? waysOfShowing(part).map(way => `${part.family} ${way}`) : [])));
+  const [unnamed, nft, legacy] = [shown(null), shown('nft'), shown('legacy')];
+  const again = [nft, legacy].map(named => [...named].some(way => unnamed.has(way)));
+  return again[0] === again[1] ? null : again[0] ? 'legacy' : 'nft';
 }
 
 function placed(section: Section, family: Family): readonly Part[] {

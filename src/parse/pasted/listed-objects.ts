@@ -13,13 +13,17 @@ interface Row {
 /** The rows about Services and Endpoints that `kubectl get` prints. */
 function rowsOf(lines: readonly string[]): readonly Row[] {
   let heading: readonly string[] = [];
+  let place = 0;
   return lines.flatMap((line): readonly Row[] => {
     if (heading.length === 0 && !line.includes('NAME')) return [];
-    const row = undecorate(line)
-      .trim()
-      .split(/\s{2,}|\t/);
-    if (row.includes('NAME') && row.some(field => /^(?:CLUSTER-IP|ENDPOINTS)$/.test(field))) heading = row;
-    else if (row.length < heading.length) heading = [];
+    const text = undecorate(line).trim();
+    // A page that renders a text as HTML drops <none>.
+    const isBlank = place > 0 && text.slice(place - 2, place + 'ENDPOINTS'.length).trim() === '' && text.length > place;
+    const row = (isBlank ? `${text.slice(0, place)}<none>${text.slice(place + '<none>'.length)}` : text).split(/\s{2,}|\t/);
+    if (row.includes('NAME') && row.some(field => /^(?:CLUSTER-IP|ENDPOINTS)$/.test(field))) {
+      heading = row;
+      place = text.indexOf('ENDPOINTS');
+    } else if (row.length < heading.length) heading = [];
     else if (heading.length > 0) {
       const columns = heading;
       const field = (name: string): string => row[columns.indexOf(name)] ?? '';

@@ -57,7 +57,12 @@ function describedService(lines: readonly string[]): string | null {
   const unready = fields.get('NotReadyAddresses') ?? '<none>';
   const why = unready === '<none>' || unready === '' ? '' : `, since none of its addresses is ready (${unready})`;
   const selector = fields.get('Selector') ?? '<none>';
-  const pods = selector === '<none>' ? '' : ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
+  const isByHand = fields.get('Selector') === '<none>';
+  const pods = isByHand
+    ? ' Without a selector its endpoints are those of an EndpointSlice or Endpoints that somebody writes: its name and ports must be those of the Service.'
+    : selector === '<none>'
+      ? ''
+      : ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
   const said =
     ends === '<none>' || ends === ''
       ? `${service} has no endpoint${why}: kube-proxy refuses connections to it by design.${pods}`
@@ -157,18 +162,28 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
     else if (isLog) isLog = !(text === '' || /^(?:```|[-*:]\S)|^\S*[$#%]\s|^Chain /.test(text));
     return isLog ? text : '';
   });
-  const shows = lines.some(
-    line =>
-      /kube-proxy.*\blogs?\b|\blogs?\b.*kube-proxy/.test(line) ||
-      (isLogLine.test(line) && /kube-proxy|prox[iy]|server_(?:others|linux)\.go|graceful_termination/.test(line)) ||
-      isFrame.test(line),
+  // Of the programs that are built with Kubernetes, kube-proxy alone lists just these.
+  const listed = new Set(
+    own.flatMap(line => /client-go\/informers\/factory\.go.*Failed to (?:list|watch) \*v1\.(\w+)/i.exec(line)?.[1] ?? []),
   );
+  const lists = /^(?:Endpoint(?:s|Slice),)(?:Node,)?Service$/.test([...listed].sort().join());
+  const shows =
+    lists ||
+    lines.some(
+      line =>
+        /kube-proxy.*\blogs?\b|\blogs?\b.*kube-proxy/.test(line) ||
+        (isLogLine.test(line) && /kube-proxy|prox[iy]|server_(?:others|linux)\.go|graceful_termination/.test(line)) ||
+        isFrame.test(line) ||
+        isRuleOfNft.test(line),
+    );
   return shows && own.some(line => line !== '') ? own.join('\n') : null;
 }
 
 /** Of the head that klog, journald and container runtimes write before a message. */
 const maxHead = 200;
-const isLogLine = /^panic: |(?:(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)\w+\.go:\d+\]/;
+const isLogLine = /^panic: |^\/dev\/stdin:\d+:[\d-]+: Error: |(?:(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)\w+\.go:\d+\]/;
+/** What nft says of a rule that kube-proxy gave to it. */
+const isRuleOfNft = /^\s*(?:add|insert|create|delete|flush|replace) \w+ ip6? kube-proxy /;
 /** Of a Go panic: the function of kube-proxy that it happened in. */
 const isFrame = /\bkubernetes\/(?:pkg\/proxy|cmd\/kube-proxy)\//;
 /** kubelet; and clients of the API, such as CoreDNS, that list what kube-proxy never does, or are built in another way. */
