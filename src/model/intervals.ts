@@ -58,8 +58,13 @@ function subtractEach(a: Intervals, b: Intervals): Intervals {
 }
 
 export function holds(intervals: Intervals, value: bigint): boolean {
-  const found = intervals[firstNotBelow(intervals, value)];
-  return found !== undefined && found[0] <= value;
+  return placeIn(intervals, value) !== null;
+}
+
+/** The index of the range that holds a number; null if none does. */
+export function placeIn(intervals: Intervals, value: bigint): number | null {
+  const index = firstNotBelow(intervals, value);
+  return (intervals[index]?.[0] ?? value + 1n) <= value ? index : null;
 }
 
 /** How many numbers there are. */

@@ -21,3 +21,13 @@ export function once<Subject extends object, Result>(work: (subject: Subject) =>
     return value;
   };
 }
+
+/** Made once for each object and question about it: a set that packets are looked up in may have a hundred thousand elements. */
+export function keptWith<T>(subject: object, question: string, make: () => T): T {
+  const answers = kept.get(subject) ?? new Map<string, unknown>();
+  kept.set(subject, answers);
+  if (!answers.has(question)) answers.set(question, make());
+  return answers.get(question) as T;
+}
+
+const kept = new WeakMap<object, Map<string, unknown>>();

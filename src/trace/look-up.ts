@@ -1,4 +1,6 @@
-import {holds, type Intervals, intervalsOf, subtract} from '../model/intervals.ts';
+import type {Family} from '../model/address.ts';
+import {holds, type Intervals, intervalsOf, placeIn, subtract} from '../model/intervals.ts';
+import {keptWith} from '../model/once.ts';
 import type {NftListElement, NftSet} from '../model/nft-ruleset.ts';
 import {parseInterval} from '../parse/nftables/address-list.ts';
 import {isConstant, numberRange, type PacketAt, type PacketValue} from './field-value.ts';
@@ -39,8 +41,40 @@ function lookUpSet(key: readonly PacketValue[], set: NftSet, at: PacketAt): Elem
   const exact = text === null ? undefined : set.elements.get(text);
   if (exact !== undefined) return {kind: 'found', value: exact.value};
   const found =
-    text !== null && !set.flags.includes('interval') && !set.elements.has('*') ? absent : lookUpList(key, set.elements.values(), at);
+    text !== null && !set.flags.includes('interval') && !set.elements.has('*') ? absent : lookUpList(key, candidates(key, set), at);
   return found.kind === 'absent' && !set.complete ? unknown : found;
+}
+
+/** The elements that may hold a key. Of a list of networks, which is sorted once, it is the one around the address. */
+function candidates([value, ...others]: readonly PacketValue[], set: NftSet): Iterable<NftListElement> {
+  const all = set.elements.values();
+  if (value?.kind !== 'address' || others.length > 0 || set.elements.size <= smallSet) return all;
+  const {family, value: address} = value.address;
+  const networks = keptWith(set, `networks ${family}`, () => networksOf(set, family));
+  if (networks === null) return all;
+  const element = networks.elements[placeIn(networks.ranges, address) ?? -1];
+  return element === undefined ? networks.unread : [element, ...networks.unread];
+}
+
+const smallSet = 16;
+
+interface Networks {
+  /** Of each element. */
+  readonly ranges: Intervals;
+  readonly elements: readonly NftListElement[];
+  /** Those that are no addresses, such as `*`. */
+  readonly unread: readonly NftListElement[];
+}
+
+/** The elements of one family in the order of their addresses; null where some overlap, which the kernel does not take. */
+function networksOf(set: NftSet, family: Family): Networks | null {
+  const all = [...set.elements.values()].map(element => ({element, interval: parseInterval(element.key)}));
+  const sorted = all
+    .flatMap(({element, interval}) => (interval?.family === family ? {element, ...interval} : []))
+    .sort((a, b) => (a.low < b.low ? -1 : 1));
+  if (sorted.some(({low}, index) => low <= (sorted[index - 1]?.high ?? -1n))) return null;
+  const unread = all.filter(({interval}) => interval === null).map(({element}) => element);
+  return {ranges: sorted.map(toPair), elements: sorted.map(({element}) => element), unread};
 }
 
 /** The key in the spelling of an element; null if it has none, for example if a value is unknown. */
@@ -95,11 +129,14 @@ function askLookup(key: readonly PacketValue[], where: NftSet | readonly NftList
     const all = value.kind === 'number' ? allPorts : allAddresses(at.packet.family);
     const ranges = (): readonly Range[] => rangesOf(key, index, 'elements' in where ? [...where.elements.values()] : where, at);
     // What is behind an interface differs by node, and its rules may be those of several.
-    const others = value.kind === 'interface' && !('elements' in where) ? null : exactText(key.toSpliced(index, 1));
-    const known = others === null ? ranges() : once(where, `${at.packet.family} ${index} ${others}`, ranges);
-    const own = intervalsOf(known.filter(range => found.kind === 'found' && range.value === found.value).map(toPair));
+    const rest = value.kind === 'interface' && !('elements' in where) ? null : exactText(key.toSpliced(index, 1));
+    const known = rest === null ? ranges() : keptWith(where, `${at.packet.family} ${index} ${rest}`, ranges);
+    const own = keptWith(known, found.kind === 'found' ? `found ${found.value}` : found.kind, () =>
+      intervalsOf(known.filter(range => found.kind === 'found' && range.value === found.value).map(toPair)),
+    );
+    const others = () => subtract(all, intervalsOf(known.map(toPair)));
     const current = numberIn(value, at);
-    ask(current !== null && holds(own, current) ? own : subtract(all, intervalsOf(known.map(toPair))));
+    ask(current !== null && holds(own, current) ? own : keptWith(known, 'others', others));
   }
 }
 
@@ -116,7 +153,7 @@ interface Range {
   readonly value: string | null;
 }
 
-const toPair = ({low, high}: Range): readonly [bigint, bigint] => [low, high];
+const toPair = ({low, high}: Pick<Range, 'low' | 'high'>): readonly [bigint, bigint] => [low, high];
 
 /** What the elements say of one part of the key, where their other parts match. */
 function rangesOf(key: readonly PacketValue[], index: number, elements: readonly NftListElement[], at: PacketAt): readonly Range[] {
@@ -151,14 +188,3 @@ function numberIn(value: PacketValue, at: PacketAt): bigint | null {
 function sideOf({side}: PacketValue & {readonly kind: 'interface'}): 'source' | 'destination' {
   return side === 'in' ? 'source' : 'destination';
 }
-
-/** A set may have a hundred thousand elements. `question` is what else the ranges depend on. */
-function once(elements: object, question: string, make: () => readonly Range[]): readonly Range[] {
-  const made = kept.get(elements) ?? new Map<string, readonly Range[]>();
-  kept.set(elements, made);
-  const known = made.get(question) ?? make();
-  made.set(question, known);
-  return known;
-}
-
-const kept = new WeakMap<object, Map<string, readonly Range[]>>();

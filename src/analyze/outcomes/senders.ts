@@ -257,10 +257,8 @@ function portsText(port: Intervals): string {
 }
 
 function rangesText(ranges: Intervals, family: 'IPv4' | 'IPv6'): string {
-  return someOf(
-    ranges.map(([low, high]) => networkText(low, high, family)),
-    {max: 3},
-  );
+  const first = ranges.slice(0, 3).map(([low, high]) => networkText(low, high, family));
+  return someOf(first, {max: 3, count: ranges.length});
 }
 
 /** A network where it is one, otherwise a range. */

@@ -6,6 +6,7 @@ import type {NftTable} from '../../model/nft-ruleset.ts';
 import {partition} from '../../model/lists.ts';
 import type {ChainSource, RuleText} from '../../model/ruleset.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
+import {once} from '../../model/once.ts';
 import type {Severity} from '../../model/finding.ts';
 import {usesClusterEndpoints} from '../../model/service-port.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
@@ -69,17 +70,18 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
     effects: effectCase(thirdPartyCase),
     effort: {left: maxWalked, questions: maxQuestions, isCut: false},
   };
-  const walked = new Map<Port, readonly RuleEffect[]>();
-  const walk = (item: Port): readonly RuleEffect[] => {
-    const effects = walked.get(item) ?? analyzeItem(item, thirdPartyCase, walks);
-    walked.set(item, effects);
-    return effects;
-  };
+  const walk = once((item: Port) => analyzeItem(item, thirdPartyCase, walks));
   const found = new Map<string, NotedEffect<Port>>();
   const isSelected = (item: Port): boolean => maySelect(rules.api, item.port.object);
   for (const group of groupPorts(ports, context, distinctions).flatMap(one => partition(one, isSelected)))
     for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, thirdPartyCase)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
+  // A node may have a rule for each of thousands of pods: what is found of a Service port is sorted once.
+  const byRule = once((item: Port) => {
+    const own = new Map<string, NotedEffect<Port>>();
+    for (const one of walk(item)) noteEffect(own, one, [item]);
+    return Map.groupBy(oneForEachRule(own.values()), ({effect}) => ruleKey(effect));
+  });
   const [minor, others] = partition(oneForEachRule(found.values()), ({effect}) => isMinorMasquerading(effect));
   const symptoms = others.flatMap(({effect, items, isBeside}) => {
     if (items.size === 1) return [...items].map(item => symptomOfPort(effect, item));
@@ -87,9 +89,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
       return [symptomOfNode(effect, items, context.family)];
     // Each Service port is walked itself, so that its finding describes its own packet.
     return [...items].flatMap(item => {
-      const own = new Map<string, NotedEffect<Port>>();
-      for (const one of walk(item)) noteEffect(own, one, [item]);
-      const ofRule = oneForEachRule(own.values()).filter(one => ruleKey(one.effect) === ruleKey(effect));
+      const ofRule = byRule(item).get(ruleKey(effect)) ?? [];
       // Where the rule refuses more of them in another place, they are one finding too.
       const same = ofRule.find(one => one.effect.kind === effect.kind) ?? ofRule.find(one => refuses(one.effect) && refuses(effect));
       return same === undefined ? [] : [symptomOfPort(same.effect, item)];

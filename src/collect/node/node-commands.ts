@@ -31,7 +31,7 @@ export const sysctlPaths: readonly string[] = sysctlNames.map(pathOfSysctl);
 export const firstCommands: readonly NodeCommand[] = [
   {file: 'iptables-save', variants: [{commands: [['iptables-save']]}], isDump: true, isRequired: true},
   {file: 'ip6tables-save', variants: [{commands: [['ip6tables-save']]}], isDump: true, isRequired: true},
-  {file: 'addresses.json', variants: [{commands: [['ip', '-j', 'addr']]}]},
+  {file: 'addresses.json', variants: [{commands: [['ip', '-j', 'addr']]}], maxBytes: 16_000_000},
   {file: 'sysctls', variants: sysctlVariants()},
   {
     file: 'conntrack',
@@ -62,7 +62,7 @@ export const firstCommands: readonly NodeCommand[] = [
   nftNames,
   {file: 'kube-proxy-version', variants: [{commands: [['kube-proxy', '--version']], join: onlyVersion}]},
   ...kubeProxyPages,
-  {file: 'links.json', variants: [{commands: [['ip', '-d', '-j', 'link']]}]},
+  {file: 'links.json', variants: [{commands: [['ip', '-d', '-j', 'link']]}], maxBytes: 16_000_000},
   // The switches of all interfaces, those of pods too. IPv6 forwards by the switch for all alone.
   {file: 'netconf.json', variants: [{commands: [['ip', '-j', '-4', 'netconf']]}], maxBytes: 1_000_000},
   // Both families. A router may have a million routes.

@@ -1,6 +1,7 @@
 import {append, largest} from '../../model/lists.ts';
 import {type Address, canonicalAddress, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, intersect, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import {keptWith} from '../../model/once.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
 import {isAddressOfClient, type Packet, portQuestion, type SenderQuestions} from '../packet.ts';
@@ -27,7 +28,7 @@ export function isInSet(
  * stands for those that are not there, and for lists, since the kernel lets no list be the member of another one.
  */
 function membersOf(list: IpSet, sets: ReadonlyMap<string, IpSet>): readonly (IpSet | null)[] {
-  return once(list, 'members', () => {
+  return keptWith(list, 'members', () => {
     const all = list.elements.flatMap(([name = '']) => sets.get(name) ?? []).filter(({type}) => type !== 'list:set');
     const alike = Map.groupBy(all, ({name, type, exceptions}) => (exceptions.length > 0 ? `${type} ${name}` : type));
     const merged = [...alike.values()].flatMap(([first, ...rest]) => {
@@ -92,7 +93,7 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
     const network = addresses.find(index => index !== atInterface);
     const isWhole = addresses.length === set.parts.length;
     const make = () => (set.exceptions.length > 0 ? null : behindInterfaces(fitting, {atInterface, network}, packet, questions));
-    const inside = isWhole ? once(set, `${packet.family} behind`, make) : make();
+    const inside = isWhole ? keptWith(set, `${packet.family} behind`, make) : make();
     const {value} = packet[side];
     if (inside === null) sender.add('address', [[value, value]]);
     else sender.add('address', holds(inside, value) ? inside : subtract(allAddresses(packet.family), inside));
@@ -108,7 +109,7 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
     const isPlain = addresses.length === 1 && set.exceptions.length === 0;
     const inside =
       isPlain && set.parts.length === 1
-        ? once(set, packet.family, () => intervalsOf(rangesOf(set.elements)))
+        ? keptWith(set, packet.family, () => intervalsOf(rangesOf(set.elements)))
         : intervalsOf(rangesOf(set.elements));
     if (isPlain) sender.add('address', holds(inside, value) ? inside : subtract(all, inside));
     else sender.add('address', betweenBounds(value, [...rangesOf(set.elements), ...rangesOf(set.exceptions)], all));
@@ -154,16 +155,6 @@ function behindInterfaces(
   return intervalsOf(found);
 }
 
-/** What is made of a set once for all packets: its members, which may be a hundred thousand, are sorted. */
-function once<T>(set: IpSet, key: string, make: () => T): T {
-  const made = madeOf.get(set) ?? new Map<string, unknown>();
-  madeOf.set(set, made);
-  if (!made.has(key)) made.set(key, make());
-  return made.get(key) as T;
-}
-
-const madeOf = new WeakMap<IpSet, Map<string, unknown>>();
-
 function matchElement(
   {set, element, sides}: {readonly set: IpSet; readonly element: readonly string[]; readonly sides: readonly string[]},
   packet: Packet,
@@ -177,25 +168,34 @@ function matchElement(
   return unknown ? null : true;
 }
 
-/** Elements that begin with the packet's own address or port, and elements whose text does not show it. */
+/**
+ * Elements that begin with a network of the packet's address, or with its port, and elements whose text does not show it: a set may hold a
+ * hundred thousand networks, which are not read again for each packet.
+ */
 function candidates(set: IpSet, packet: Packet, sides: readonly string[]): readonly (readonly string[])[] {
-  if (set.elements.length <= smallSet || (set.parts[0] !== 'ip' && set.parts[0] !== 'port')) return set.elements;
-  let index = indexes.get(set);
-  if (index === undefined) {
-    index = Map.groupBy(set.elements, ([first = '']) => (isPlain(first) ? first : ''));
-    indexes.set(set, index);
-  }
-  const address = sides[0] === 'src' ? packet.source : packet.destination;
-  const key = set.parts[0] === 'ip' ? address.text : String(packet.port);
-  return [...(index.get(key) ?? []), ...(index.get('') ?? [])];
+  const [first = ''] = set.parts;
+  const [address, port] = sides[0] === 'src' ? [packet.source, packet.sourcePort] : [packet.destination, packet.port];
+  const isByPort = first === 'port';
+  if (set.elements.length <= smallSet || (isByPort ? port === undefined : first !== 'ip' && first !== 'net')) return set.elements;
+  const index = keptWith(set, 'index', () => Map.groupBy(set.elements, ([text = '']) => (isByPort ? portKey(text) : networkKey(text))));
+  const sizes = keptWith(set, 'sizes', () => new Set([...index.keys()].flatMap(key => key.split(' ').slice(0, -1))));
+  const keys = isByPort ? [String(port)] : [...sizes].map(size => `${size} ${address.value >> BigInt(size)}`);
+  return ['', ...keys].flatMap(key => index.get(key) ?? []);
 }
 
 const smallSet = 16;
-const indexes = new WeakMap<IpSet, ReadonlyMap<string, readonly (readonly string[])[]>>();
 
-/** One address in canonical spelling, or a bare port. */
-function isPlain(text: string): boolean {
-  return /^\d+$/.test(text) || canonicalAddress(text) === text;
+/** A bare port; nothing for others. */
+function portKey(text: string): string {
+  return /^\d+$/.test(text) ? text : '';
+}
+
+/** How many bits a network leaves to its hosts, and the others; nothing for what is no network. */
+function networkKey(text: string): string {
+  const network = text.includes('-') ? null : parseCidr(text);
+  if (network === null) return '';
+  const size = (network.family === 'IPv4' ? 32 : 128) - network.prefix;
+  return `${size} ${network.base >> BigInt(size)}`;
 }
 
 function matchPart(part: string, value: string, side: string, packet: Packet): boolean | null {

@@ -57,6 +57,30 @@ describe('a packet is in an ipset', () => {
     expect(inSet(save, directions, packet)).toBe(member);
   });
 
+  test.each([
+    ['10.7.0.127', true],
+    ['10.7.0.128', false],
+    ['10.8.200.1', true],
+    ['10.41.0.1', false],
+    ['10.200.0.9', true],
+    ['10.200.0.10', false],
+    ['10.250.0.1', true],
+  ])('many networks, which may hold each other, with %s: %s', (from, member) => {
+    const networks = Array.from({length: 40}, (_, index) => `add s 10.${index + 1}.0.0/25\n`).join('');
+    expect(inSet(`create s hash:net\n${networks}add s 10.8.0.0/16\nadd s 10.200.0.0-10.200.0.9\nadd s 10.250.0.1`, 'src', {from})).toBe(
+      member,
+    );
+  });
+
+  test('of many ports, by that of the side that is asked about', () => {
+    const ports = Array.from({length: 40}, (_, index) => `add s ${50_000 + index}\n`).join('');
+    const save = `create s bitmap:port range 0-65535\n${ports}`;
+    const {sets} = parseIpsetSave(save);
+    expect(isInSet(sets, 's', {...packetOf(sent), sourcePort: 50_007}, 'src')).toBe(true);
+    expect(isInSet(sets, 's', {...packetOf(sent), sourcePort: 80}, 'src')).toBe(false);
+    expect([inSet(save, 'src'), inSet(save, 'dst'), inSet(save, 'dst', {port: 50_007})]).toEqual([null, false, true]);
+  });
+
   test('of a list, whose sets of one type are asked about at once', () => {
     const sets = Array.from({length: 30}, (_, index) => `create m${index} hash:ip\nadd m${index} 10.244.1.${index}\nadd s m${index}`);
     const {sets: read} = parseIpsetSave(`create s list:set\n${sets.join('\n')}`);

@@ -231,6 +231,40 @@ describe('conditions', () => {
   });
 });
 
+describe('a list of many networks', () => {
+  const others = Array.from({length: 40}, (_, index) => `10.${index + 1}.0.0/25`);
+  const listed = (elements: readonly string[], entry = 'ip saddr @listed drop', type = 'ipv4_addr', flags = 'interval') =>
+    table(entry, {}, `\tset listed {\n\t\ttype ${type}\n\t\tflags ${flags}\n\t\telements = { ${elements.join(', ')} }\n\t}\n`);
+
+  test.each([
+    ['10.7.0.0', true],
+    ['10.7.0.127', true],
+    ['10.7.0.128', false],
+    ['10.0.255.255', false],
+    ['10.41.0.1', false],
+    ['10.200.0.9', true],
+    ['10.200.0.10', false],
+    ['10.250.0.1', true],
+  ])('%s: %s', (from, isListed) => {
+    const ruleset = listed([...others, '10.200.0.1-10.200.0.9', '10.250.0.1']);
+    expect(pathOutcome(ruleset, {...sent, from})).toBe(isListed ? 'DROP' : 'passes');
+  });
+
+  test('in which a pasted text has two that overlap', () => {
+    const ruleset = listed([...others, '10.7.0.0/16']);
+    expect(['10.7.0.1', '10.7.9.9', '10.8.9.9'].map(from => pathOutcome(ruleset, {...sent, from}))).toEqual(['DROP', 'DROP', 'passes']);
+  });
+
+  test('and one for all others', () => {
+    const ruleset = table(
+      'ip saddr vmap @listed',
+      {},
+      `\tmap listed {\n\t\ttype ipv4_addr : verdict\n\t\tflags interval\n\t\telements = { ${others.map(network => `${network} : accept`).join(', ')}, * : drop }\n\t}\n`,
+    );
+    expect(['10.7.0.1', '10.7.9.9'].map(from => pathOutcome(ruleset, {...sent, from}))).toEqual(['passes', 'DROP']);
+  });
+});
+
 test('a packet that no process of the node sends has no owner, whatever the operator', () => {
   for (const condition of ['meta skuid 0', 'meta skuid != 0', 'meta cgroup 1'])
     expect(pathOutcome(table(`${condition} drop`))).toBe('passes');
