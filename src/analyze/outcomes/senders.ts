@@ -87,7 +87,10 @@ function podsOfNode(node: NodeObject, api: ApiObjects, family: Family): readonly
 
 /** Addresses that no packet from elsewhere has as its source. */
 export function notOnTheWire(family: 'IPv4' | 'IPv6'): Intervals {
-  return addressesIn(family === 'IPv4' ? ['0.0.0.0/8', '127.0.0.0/8', '224.0.0.0/3'] : ['::/127', 'fe80::/10', 'ff00::/8'], family);
+  return addressesIn(
+    family === 'IPv4' ? ['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16', '224.0.0.0/3'] : ['::/127', 'fe80::/10', 'ff00::/8'],
+    family,
+  );
 }
 
 interface RunningPod {

@@ -484,6 +484,13 @@ test.each(['iptables', 'ipvs'] as const)("what the endpoint would answer straigh
   if (mode === 'iptables') expect(news).toContainEqual(expect.stringMatching(/^ST303 error packets from 10\.244\.12\.0\/24 /));
 });
 
+test('a rule about link-local addresses, as those of a metadata service, is about no sender', async () => {
+  const closed = (network: string) =>
+    found('iptables', given => addRules(given, 'iptables', 'filter', [`-A FORWARD -d ${network} -j DROP`]));
+  expect(await closed('169.254.169.254/32')).toEqual([]);
+  expect(await closed('192.168.0.0/16')).toContainEqual(expect.stringContaining('replies to packets from 192.168.0.0/16'));
+});
+
 test('a finding has the Services that it concerns, one of the packets, and the running pods among the senders', async () => {
   const given = await scenario(modes.iptables);
   addRules(given, 'iptables', 'filter', ['-A FORWARD -s 10.244.11.9/32 -j DROP']);
