@@ -4,7 +4,8 @@ import {k3sRunsKubeProxy, kubeProxyPod} from '../expect/kube-proxy-pod.ts';
 import type {Family} from '../model/address.ts';
 import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
-import {fileText, type ApiObjects} from '../model/snapshot.ts';
+import {fileText} from '../model/snapshot.ts';
+import {someOf} from '../model/text.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
 import {besideUnreadCilium, withCilium} from './cilium/analyze-cilium.ts';
 import {ciliumPod, hasCiliumTables, leavesKubeProxy, oldestCilium} from '../expect/cilium/cilium-node.ts';
@@ -13,6 +14,8 @@ import {misnamedChains} from './iptables/misnamed-chains.ts';
 import {countRules} from './iptables/node-rulesets.ts';
 import type {AnalyzedStatus, Dumps, NodeAnalysis, NodeInput, ProxyMode, UnreadFamily} from './proxy-mode.ts';
 import {probabilityOf} from './services-in-rules/iptables-services.ts';
+import {servicesInRules} from './services-in-rules/services-in-rules.ts';
+import {closedEntries, unmetRules} from './services-in-rules/what-rules-say.ts';
 import {withEffect} from './symptoms/node-symptoms.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 import {iptablesMode} from './iptables/iptables-mode.ts';
@@ -46,7 +49,7 @@ function analyzeKubeProxy(input: NodeInput): NodeAnalysis {
   const mode = proxyModes.find(({name}) => name === config.mode.value);
   if (mode === undefined)
     return {...base, status: {kind: 'unread', reason: `kube-proxy runs in ${config.mode.value} mode, which is not supported yet`}};
-  const unseen = unseenObjects(input.api, dumps);
+  const unseen = unseenObjects(input, dumps);
   const prepared = mode.prepare(input);
   const ready = 'whyUnread' in prepared || unseen === null ? prepared : {whyUnread: unseen};
   if ('whyUnread' in ready) {
@@ -64,10 +67,13 @@ function statusOf(unread: readonly UnreadFamily[]): AnalyzedStatus {
 }
 
 /** Objects that were not read may exist: no rule may be reported as stale or missing because of them. */
-function unseenObjects({services, endpointSlices, endpoints}: ApiObjects, {current}: Dumps): string | null {
+function unseenObjects({api: {services, endpointSlices, endpoints}, node}: NodeInput, {current}: Dumps): string | null {
   const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
   if (unseen === null) return null;
   const held = services === null ? [...current.values()].map(describeRules).join(', ') : '';
+  const said = services === null ? [...[...current.values()].flatMap(unmetRules), ...closedEntries(servicesInRules(node))] : [];
+  if (said.length > 0)
+    return `${unseen} were not read. The rules alone show: ${someOf(said, {max: 3})} (${held === '' ? 'no rules of iptables' : held})`;
   return `${unseen} were not read, and without them the expected rules are unknown${held === '' ? '' : `: ${held}`}`;
 }
 

@@ -1,7 +1,8 @@
 import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
-import {printedByNft, type Report, withoutJump} from '../model/report.ts';
+import {unmetRules} from '../analyze/services-in-rules/what-rules-say.ts';
+import {onlyRules, printedByNft, type Report, withoutJump} from '../model/report.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
@@ -61,7 +62,7 @@ export function reportRulesAlone(
     },
     nodes: report.nodes.map(node => ({
       ...node,
-      reason: reasons.get(node.name) ?? 'from rules alone: nothing to compare with',
+      reason: reasons.get(node.name) ?? onlyRules,
     })),
   };
 }
@@ -141,7 +142,9 @@ function withEqualShares(traces: readonly PortTrace[], findings: readonly Findin
 /** Why its rules show no Service; null where they do not tell it. */
 function whyNoService(node: NodeDump): string | null {
   if (isPrintedByNft(node)) return printedByNft;
-  return lacksJump(node) ? withoutJump : null;
+  if (lacksJump(node)) return withoutJump;
+  const unmet = [...readDumps(node).current.values()].flatMap(unmetRules);
+  return unmet.length === 0 ? null : `${someOf(unmet, {max: 3})}.`;
 }
 
 function lacksJump(node: NodeDump): boolean {

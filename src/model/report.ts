@@ -7,6 +7,9 @@ import type {NodeLag} from './state-history.ts';
 import {namespacedName, plural} from './text.ts';
 import type {UnservedKind} from './service-port.ts';
 
+/** Of a node whose rules stand alone. */
+export const onlyRules = 'from rules alone: nothing to compare with';
+
 /** Why rules that stand alone tell nothing of Services. */
 export const printedByNft =
   "kube-proxy's rules of iptables as nft prints them, without the names of Services: paste what iptables-save prints";

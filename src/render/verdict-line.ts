@@ -1,5 +1,5 @@
 import {newestKnownMinor} from '../model/proxy-config.ts';
-import {type Report, sumOf, whyNothingChecked} from '../model/report.ts';
+import {onlyRules, type Report, sumOf, whyNothingChecked} from '../model/report.ts';
 import type {UnservedKind} from '../model/service-port.ts';
 import {namespacedName, plural, someOf} from '../model/text.ts';
 import type {Severity} from '../model/finding.ts';
@@ -54,7 +54,7 @@ function verdictOf(report: Report, {style, suppressed, provenance}: VerdictConte
   const {errors, warnings, verdict, services} = summary;
   if (report.basis === 'rules') {
     const isListed = report.findings.some(({name}) => name === 'stale-endpoint');
-    const basis = isListed ? 'from rules, and the endpoints that kubectl lists' : 'from rules alone: nothing to compare with';
+    const basis = isListed ? 'from rules, and the endpoints that kubectl lists' : onlyRules;
     return style.yellow(`${basis}${rulesAloneFaults(report, provenance)}`);
   }
   if (errors > 0) {

@@ -291,6 +291,57 @@ describe('what only IPVS mode makes shows that mode, where no rule shows one', (
   });
 });
 
+describe('the first line of check says what rules without API objects show', () => {
+  const said = (...lines: readonly string[]) =>
+    diagnose(snapshotOfText([...lines, ''].join('\n')), {toolVersion: '0.0.0'}).nodes[0]?.reason;
+  const port = '-m tcp --dport 30100';
+  const web = (why: string) => `-m comment --comment "shop/web:http${why}"`;
+
+  test('a Service that refuses or drops connections, by its entry and why', () => {
+    const none = ` has no endpoints" -m addrtype --dst-type LOCAL`;
+    const refused = `-A KUBE-EXTERNAL-SERVICES -p tcp ${web('').slice(0, -1)}${none} ${port} -j REJECT --reject-with icmp-port-unreachable`;
+    expect(said(refused)).toMatch(
+      /^the Services were not read\. The rules alone show: shop\/web:http \(node port 30100\) refuses connections: for kube-proxy it has no endpoint \(/,
+    );
+    const local = [
+      `-A KUBE-NODEPORTS -p tcp ${web('')} ${port} -j KUBE-XLB-TCOU7JCQXEZGVUNU`,
+      `-A KUBE-XLB-TCOU7JCQXEZGVUNU ${web(' has no local endpoints')} -j KUBE-MARK-DROP`,
+    ];
+    expect(said(...local)).toContain('shop/web:http (node port 30100) is dropped: for kube-proxy it has no endpoint on this node');
+  });
+
+  const pods = '-A FORWARD -s 10.244.0.0/16 -j ACCEPT';
+
+  test('rules that come after one that drops or refuses every packet', () => {
+    expect(
+      said('-A FORWARD -i lo -j ACCEPT', '-A FORWARD -m comment --comment "the rest" -j DROP', pods, pods.replace('-s', '-d')),
+    ).toContain('-j DROP" (table filter) drops every packet that comes to it: 2 rules after it in FORWARD are never met');
+    for (const other of ['-A FORWARD -i eth1 -j DROP', '-A FORWARD -m conntrack --ctstate INVALID -j DROP'])
+      expect(said(other, pods)).not.toContain('never met');
+    expect(said(pods, '-A FORWARD -j REJECT')).not.toContain('never met');
+    expect(lastLine(`-A FORWARD -j REJECT\n${pods}\n`)).toMatch(/refuses every packet .* 1 rule after it in FORWARD is never met/);
+  });
+
+  test('a port that two host-port rules publish: the first gets its packets', () => {
+    const rule = (to: string, ports = '80') =>
+      `-A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \\"pods\\" id: \\"${to}\\"" -m multiport --dports ${ports} -j CNI-DN-${to}`;
+    const dnat = (to: string, at = '') => `-A CNI-DN-${to} ${at}-p tcp -m tcp --dport 80 -j DNAT --to-destination 10.244.1.5:80`;
+    expect(said(rule('aa'), rule('bb'))).toContain(
+      '2 rules of CNI-HOSTPORT-DNAT publish port 80/tcp: if it translates packets, CNI-DN-aa is the first and gets all of them, CNI-DN-bb none',
+    );
+    expect(said(rule('aa'), rule('bb'), dnat('aa'))).toContain('publish port 80/tcp: CNI-DN-aa is the first');
+    expect(said(rule('aa'), rule('bb', '81'))).not.toContain('publish');
+    // Pods with a hostIP share a port.
+    expect(said(rule('aa'), rule('bb'), dnat('aa', '-d 192.0.2.7/32 '))).not.toContain('publish');
+  });
+
+  test('a rule to the destination 0.0.0.0', () => {
+    const rule = '-A CNI-DN-aa -d 0.0.0.0/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.244.1.5:80';
+    expect(said(rule, rule.replace('80 -j', '81 -j'))).toContain('translates nothing: no packet has the destination 0.0.0.0');
+    expect(said(rule.replace('/32', '/0'), rule.replace('0.0.0.0/32', '192.0.2.7/32'))).not.toContain('translates nothing');
+  });
+});
+
 describe('check of rules without API objects names the files to add', () => {
   const remedy = (text: string) =>
     diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).findings.find(({code}) => code === 'ST901')?.remedy;

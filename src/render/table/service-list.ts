@@ -1,5 +1,5 @@
 import {entryText} from '../../model/service-port.ts';
-import {printedByNft, type Report, withoutJump} from '../../model/report.ts';
+import {onlyRules, printedByNft, type Report} from '../../model/report.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {plural} from '../../model/text.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
@@ -24,7 +24,8 @@ export const serviceList: Renderer = (report, options) => {
 function nothingListed({nodes}: Report): string {
   const isOfNft = nodes.some(({reason}) => reason === printedByNft);
   if (isOfNft) return `These are ${printedByNft}.`;
-  return `These rules contain no Service of kube-proxy.${nodes.some(({reason}) => reason === withoutJump) ? ` ${withoutJump}` : ''}`;
+  const [said] = nodes.flatMap(({reason}) => (reason === undefined || reason === onlyRules ? [] : escapeText(reason)));
+  return `These rules contain no Service of kube-proxy.${said === undefined ? '' : ` ${said}`}`;
 }
 
 function table({traces}: Report, width: number): string {
