@@ -202,7 +202,7 @@ function redirectedTo({verdict, condition, rewrittenTo, path}: PacketOutcome): s
 
 /** A list of some virtual servers has that of the packet, and kube-ipvs0 lacks its address: nothing gives the packet to IPVS. */
 function isPartUnbound({servers, isUnbound}: ShownText): boolean {
-  return isUnbound && typeof servers === 'object' && servers.condition?.startsWith('sent to') === true;
+  return isUnbound && typeof servers === 'object' && servers.isServed === true;
 }
 
 interface Uncalled {

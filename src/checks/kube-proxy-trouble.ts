@@ -30,7 +30,7 @@ export function kubeProxyTrouble({api, node}: Place): KubeProxyTrouble {
   const log =
     found === null
       ? null
-      : `its log says: ${found.line} (${found.failure.cause}${byCalico(found.failure.cause, node)}${byItself(found.line, api)})`;
+      : `its log says: ${found.line} (${found.failure.cause}${found.failure.mayBeCalico === true ? byCalico(node) : ''}${byItself(found.line, api)})`;
   const ofContainer = container === null ? null : (container.remedy ?? readLastLog(pod));
   return {container: container?.text ?? null, log, when: found?.when ?? null, remedy: found?.failure.remedy ?? ofContainer};
 }
@@ -47,8 +47,7 @@ export function portInUse({node}: Place, servicePortName: string, nodePort: numb
 const namesOfNodes = once(({nodes}: ApiObjects): ReadonlySet<string> => new Set((nodes ?? []).map(({metadata}) => metadata.name ?? '')));
 
 /** An interface of Calico that only its eBPF mode makes shows who deletes chains of kube-proxy. */
-function byCalico(cause: string, node: Place['node']): string {
-  if (!cause.startsWith('another program deletes chains')) return '';
+function byCalico(node: Place['node']): string {
   return /\bbpf(?:in|out)\.cali\b/.test(node.read?.('links.json')?.toString('utf8') ?? '')
     ? ': the node has bpfin.cali, which Calico makes in eBPF mode'
     : '';

@@ -12,6 +12,18 @@ export function addressesOfPod({status}: PodObject): readonly string[] {
   return [...(status?.podIPs ?? []).flatMap(({ip}) => ip ?? []), ...(status?.podIP === undefined ? [] : [status.podIP])];
 }
 
+type PodPort = NonNullable<NonNullable<NonNullable<PodObject['spec']>['containers']>[number]['ports']>[number];
+
+/** The ports that its containers declare. */
+export function portsOfPod({spec}: Pick<PodObject, 'spec'>): readonly PodPort[] {
+  return (spec?.containers ?? []).flatMap(({ports}) => ports ?? []);
+}
+
+/** Whether its addresses are its own, and still in use. */
+export function hasOwnAddress({spec, status}: PodObject): boolean {
+  return spec?.hostNetwork !== true && status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
+}
+
 /** The addresses of pods by their node, as pods and EndpointSlices have them; those in the network of a node are left out. */
 export function podsByNode(api: ApiObjects, family: Family): ReadonlyMap<string, ReadonlySet<string>> {
   return (family === 'IPv4' ? podsOfIPv4 : podsOfIPv6)(api);
@@ -29,11 +41,7 @@ function readPods({pods, endpointSlices, nodes}: ApiObjects, family: Family): Re
     if (known === undefined) found.set(node, new Set([address]));
     else known.add(address);
   };
-  for (const pod of pods ?? []) {
-    const {spec, status} = pod;
-    if (spec?.hostNetwork === true || status?.phase === 'Succeeded' || status?.phase === 'Failed') continue;
-    for (const address of addressesOfPod(pod)) note(spec?.nodeName, address);
-  }
+  for (const pod of (pods ?? []).filter(hasOwnAddress)) for (const address of addressesOfPod(pod)) note(pod.spec?.nodeName, address);
   for (const {endpoints} of endpointSlices ?? [])
     for (const {nodeName, addresses, targetRef} of endpoints ?? [])
       if (targetRef?.kind === 'Pod') for (const address of addresses ?? []) note(nodeName, address);

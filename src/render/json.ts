@@ -7,6 +7,7 @@ import {headlineOf} from './verdict-line.ts';
 import {withNotRefused} from './not-refused.ts';
 import {originOf, readTime, type Renderer, type RenderOptions} from './renderer.ts';
 import {escapeUnsafe, isUnsafe} from './terminal-text.ts';
+import type {Entry} from '../model/service-port.ts';
 
 export const schemaVersion = 1;
 
@@ -80,9 +81,7 @@ export function findingObject(finding: Finding): object {
     remedy: finding.remedy,
     ...(hits === undefined ? {} : {hits: {text: hitsText(hits, node ?? ''), pods: hits.pods, share: hits.share}}),
     command: finding.command,
-    ...(entry === undefined
-      ? {}
-      : {entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port}}),
+    ...(entry === undefined ? {} : {entry: entryFields(entry)}),
     ...(expected === undefined || expected.length === 0 ? {} : {expected: expected.map(({text}) => text)}),
     ...(actual === undefined || actual.length === 0 ? {} : {actual: actual.map(place)}),
     docs: docsOf(finding.code),
@@ -138,4 +137,9 @@ function asData(value: object): unknown {
 
 function hasUnsafe(text: string): boolean {
   return isUnsafe(text.replaceAll('\n', ''));
+}
+
+/** A node port has no address. */
+export function entryFields({kind, address, port}: Entry): object {
+  return {kind, ...(address === null ? {} : {address}), port};
 }

@@ -4,7 +4,7 @@ import {dot} from './graph/graph-languages.ts';
 import {mermaid} from './graph/mermaid.ts';
 import {svg} from './graph/svg.ts';
 import {traceHtml} from './html/pages.ts';
-import {place, reportObject, toJson, toYaml} from './json.ts';
+import {place, reportObject, toJson, toYaml, entryFields} from './json.ts';
 import type {Renderer, RenderOptions} from './renderer.ts';
 import {tree} from './table/tree.ts';
 
@@ -32,7 +32,7 @@ function unservedObject({kind, address, port, reason}: UnservedAddress): object 
 
 function entryObject({entry, from, mark, steps, endpoints, end}: EntryTrace): object {
   return {
-    entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port},
+    entry: entryFields(entry),
     from,
     mark,
     steps: steps.map(countedPlace),

@@ -8,6 +8,7 @@ import {namespacedName} from '../../model/text.ts';
 import {type AgentFrontend, frontendKey} from '../../parse/cilium/agent-table.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
+import {portsOfPod} from '../../expect/own-pods.ts';
 
 interface HostPortCase {
   readonly family: Family;
@@ -75,7 +76,7 @@ function whyStale(
   const addresses = addressesOf(pod);
   if (addresses.length === 0) return null;
   // Ports of init containers may not have been read.
-  const known = (pod.spec.containers ?? []).flatMap(({ports}) => (ports ?? []).filter(({hostPort}) => hostPort === port));
+  const known = portsOfPod(pod).filter(({hostPort}) => hostPort === port);
   const other = backends.find(({hostPort}) => {
     const at = splitHostPort(hostPort);
     return !addresses.includes(at.address) || (known.length > 0 && !known.some(({containerPort}) => `${containerPort}` === at.port));
@@ -97,12 +98,10 @@ function hostPortsOf(pod: PodObject, {node, family, state}: HostPortCase): reado
   const {spec, status, metadata} = pod;
   const isRunning = spec?.nodeName === node && status?.phase === 'Running' && metadata.deletionTimestamp === undefined;
   if (!isRunning || spec.hostNetwork === true || !addressesOf(pod).some(address => familyOf(address) === family)) return [];
-  return (spec.containers ?? []).flatMap(({ports}) =>
-    (ports ?? []).flatMap(({hostPort = 0, hostIP, protocol = 'TCP'}) => {
-      const address = canonicalAddress(hostIP || unspecified[family]);
-      if (hostPort === 0 || isAmong(state.settings.nodePorts, hostPort) || address === null || familyOf(address) !== family) return [];
-      if (isLoopback(address) || hostIP === unspecified[family]) return [];
-      return [frontendKey(address, {port: hostPort, protocol, isInternal: false})];
-    }),
-  );
+  return portsOfPod(pod).flatMap(({hostPort = 0, hostIP, protocol = 'TCP'}) => {
+    const address = canonicalAddress(hostIP || unspecified[family]);
+    if (hostPort === 0 || isAmong(state.settings.nodePorts, hostPort) || address === null || familyOf(address) !== family) return [];
+    if (isLoopback(address) || hostIP === unspecified[family]) return [];
+    return [frontendKey(address, {port: hostPort, protocol, isInternal: false})];
+  });
 }

@@ -9,6 +9,8 @@ export interface PartOfServers {
   readonly reason: string;
   /** The outcome in a few words, if one is likely: `refused if TCP 10.96.0.10:53 has no real server`. */
   readonly condition?: string;
+  /** It is shown with real servers that take connections. */
+  readonly isServed?: true;
 }
 
 /** Null if the text has no virtual servers. */
@@ -46,5 +48,6 @@ export function shownInPart(node: NodeDump, {protocol, destination, port}: Packe
   return {
     reason: `the virtual server ${server} sends packets to ${someOf(reals)}, and to real servers that the text may lack`,
     condition: `sent to ${someOf(reals)}, as far as the list shows`,
+    isServed: true,
   };
 }

@@ -1,6 +1,6 @@
 import {once} from '../../model/once.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {addressesOfPod, podCIDRsOf, podsByNode} from '../../expect/own-pods.ts';
+import {addressesOfPod, podCIDRsOf, podsByNode, hasOwnAddress} from '../../expect/own-pods.ts';
 import {type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '../../model/intervals.ts';
@@ -101,9 +101,8 @@ interface RunningPod {
 
 const podsByAddress = once((api: ApiObjects): ReadonlyMap<string, RunningPod> => {
   const found = new Map<string, RunningPod>();
-  for (const pod of api.pods ?? []) {
-    const {metadata, spec, status} = pod;
-    if (spec?.hostNetwork === true || status?.phase === 'Succeeded' || status?.phase === 'Failed') continue;
+  for (const pod of (api.pods ?? []).filter(hasOwnAddress)) {
+    const {metadata, spec} = pod;
     for (const ip of addressesOfPod(pod)) {
       const range = parseInterval(ip);
       if (range !== null) found.set(ip, {name: `${metadata.namespace ?? ''}/${metadata.name ?? ''}`, node: spec?.nodeName, range});

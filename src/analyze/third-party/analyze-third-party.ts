@@ -29,6 +29,7 @@ import {maySelect, PolicyRefusals} from './network-policies.ts';
 import {isOwnTable, masquerades} from './node-rule.ts';
 import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import type {NodeRules} from '../proxy-mode.ts';
+import {portsOfPod} from '../../expect/own-pods.ts';
 
 export interface WalkedRules {
   readonly context: NodeContext;
@@ -212,10 +213,7 @@ function effectCase({context, rules, mode, sides}: WalkedRules): EffectCase {
 function mayHoldDnsCache({pods, podsOf}: ApiObjects, node: string): boolean | null {
   if (pods === null || podsOf !== undefined) return null;
   const own = pods.filter(({spec}) => spec?.hostNetwork === true && spec.nodeName === node);
-  return own.some(({metadata, spec}) => {
-    const ports = (spec?.containers ?? []).flatMap(container => container.ports ?? []);
-    return /dns/i.test(metadata.name ?? '') || ports.some(({containerPort}) => containerPort === 53);
-  });
+  return own.some(pod => /dns/i.test(pod.metadata.name ?? '') || portsOfPod(pod).some(({containerPort}) => containerPort === 53));
 }
 
 /** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's rules alone. */

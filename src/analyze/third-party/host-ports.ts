@@ -4,7 +4,7 @@ import type {NftTable} from '../../model/nft-ruleset.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import {addressesOfPod} from '../../expect/own-pods.ts';
+import {addressesOfPod, portsOfPod} from '../../expect/own-pods.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {NodeRule} from '../../trace/packet.ts';
 import {type Side, walkSide} from '../../trace/side.ts';
@@ -99,13 +99,11 @@ function isInRules(living: string, {rules, tables}: HostPortCase): boolean {
   return chains.some(chain => `${chain.text().replaceAll('\n', ' ')} `.includes(` ${living} `));
 }
 
-type PodPort = NonNullable<NonNullable<NonNullable<PodObject['spec']>['containers']>[number]['ports']>[number];
+type HostPort = ReturnType<typeof portsOfPod>[number] & {readonly hostPort: number; readonly containerPort: number};
 
-type HostPort = PodPort & {readonly hostPort: number; readonly containerPort: number};
-
-function hostPortsOf({spec}: PodObject): readonly HostPort[] {
-  return (spec?.containers ?? []).flatMap(({ports}) =>
-    (ports ?? []).flatMap(({hostPort = 0, containerPort = 0, ...port}) => (hostPort === 0 ? [] : [{...port, hostPort, containerPort}])),
+function hostPortsOf(pod: PodObject): readonly HostPort[] {
+  return portsOfPod(pod).flatMap(({hostPort = 0, containerPort = 0, ...port}) =>
+    hostPort === 0 ? [] : [{...port, hostPort, containerPort}],
   );
 }
 

@@ -8,6 +8,7 @@ import {namespacedName, someOf} from '../../model/text.ts';
 import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {editService, showPods} from '../commands/commands.ts';
+import {portsOfPod} from '../../expect/own-pods.ts';
 
 export const nodePortCollision: Check<'ST110'> = {
   code: 'ST110',
@@ -197,10 +198,9 @@ function otherPortsOfName({port, set}: PortEntry, pods: readonly PodObject[]): r
   const name = own?.targetPort;
   if (typeof name !== 'string') return ['', []];
   const names = new Set(set.endpoints.map(podOf));
-  const others = pods.flatMap(({metadata, spec}) => {
-    if (!names.has(namespacedName(metadata))) return [];
-    const declared = (spec?.containers ?? []).flatMap(container => container.ports ?? []);
-    const [first, ...rest] = declared.filter(one => one.name === name && (one.protocol ?? 'TCP') === port.protocol);
+  const others = pods.flatMap(pod => {
+    if (!names.has(namespacedName(pod.metadata))) return [];
+    const [first, ...rest] = portsOfPod(pod).filter(one => one.name === name && (one.protocol ?? 'TCP') === port.protocol);
     return rest.flatMap(({containerPort}) => (containerPort === first?.containerPort ? [] : [`${containerPort}/${port.protocol}`]));
   });
   return [name, [...new Set(others)]];

@@ -9,6 +9,7 @@ import type {NodeInfo} from '../node/transport.ts';
 import {configMapShape, podShape} from '../objects/api-shapes.ts';
 import {agentsOn} from '../transports/host-agents.ts';
 import {ClusterReader} from './cluster-reader.ts';
+import {portsOfPod} from '../../expect/own-pods.ts';
 
 interface PodsReading {
   /** Null if no list could be read. */
@@ -186,7 +187,7 @@ export interface AgentPort {
 }
 
 /** The first port that the pod has. */
-export function agentPort({spec}: PodObject): AgentPort {
-  const [first] = spec?.containers?.flatMap(({ports}) => ports ?? []) ?? [];
+export function agentPort(pod: PodObject): AgentPort {
+  const [first] = portsOfPod(pod);
   return {scheme: first?.name === 'http' ? 'http' : 'https', port: first?.containerPort ?? defaultAgentPort};
 }

@@ -1,5 +1,6 @@
 import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {Shape} from '../objects/usable-items.ts';
+import {ofKubernetes} from '../../expect/cluster/service-states.ts';
 
 interface Named {
   readonly metadata: ObjectMeta;
@@ -57,9 +58,3 @@ function pick(value: unknown, shape: Shape, strings: StringPool): unknown {
 
 /** Fields with equal values in many objects. */
 const shared = new Set(['nodeName', 'zone', 'namespace', 'kind', 'protocol', 'addressType']);
-
-function ofKubernetes(map: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  return Object.fromEntries(
-    Object.entries(map).filter(([key]) => key.includes('kubernetes.io/') && !key.startsWith('kubectl.kubernetes.io/')),
-  );
-}

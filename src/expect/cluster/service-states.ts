@@ -131,11 +131,14 @@ function stateText({service, slices}: ServiceState): string {
 function withoutVersion<T extends ServiceObject | EndpointSliceObject>({metadata, ...object}: T): object {
   const {labels = {}, annotations = {}} = metadata;
   const {'endpoints.kubernetes.io/last-change-trigger-time': _, ...rest} = annotations;
-  return {...object, labels: ofKubernetes(labels), annotations: ofKubernetes(rest)};
+  return {...object, labels: Object.entries(ofKubernetes(labels)), annotations: Object.entries(ofKubernetes(rest))};
 }
 
-function ofKubernetes(map: Readonly<Record<string, string>>): readonly (readonly [string, string])[] {
-  return Object.entries(map).filter(([key]) => key.includes('kubernetes.io/') && !key.startsWith('kubectl.kubernetes.io/'));
+/** Labels or annotations that may concern kube-proxy. */
+export function ofKubernetes(map: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(map).filter(([key]) => key.includes('kubernetes.io/') && !key.startsWith('kubectl.kubernetes.io/')),
+  );
 }
 
 /** The Service that an address or a node port belonged to within the grace period; null if it is none of those that changed. */

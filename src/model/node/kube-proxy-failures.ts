@@ -13,6 +13,8 @@ interface KnownFailure {
   readonly explainedBy?: readonly KnownFailure[];
   /** A later line that shows that it is over. */
   readonly endedBy?: RegExp;
+  /** Calico in eBPF mode does it, too. */
+  readonly mayBeCalico?: true;
 }
 
 const kernelModules =
@@ -33,6 +35,7 @@ const failuresOfRules: readonly KnownFailure[] = [
   {
     pattern: /Couldn't (?:load|find) target [`']KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-/i,
     cause: 'another program deletes chains of kube-proxy between its syncs',
+    mayBeCalico: true,
     remedy:
       'Find the program that deletes chains of kube-proxy (a network plugin that replaces kube-proxy, such as Calico in eBPF mode, or a firewall), and run only one of the two.',
   },

@@ -1,7 +1,7 @@
 import type {Advice, Preview, PreviewChange} from '../../model/preview.ts';
 import {provenanceMarkdown} from '../ci/markdown.ts';
 import {previewPage} from '../html/preview-page.ts';
-import {schemaVersion, toJson, toYaml} from '../json.ts';
+import {schemaVersion, toJson, toYaml, entryFields} from '../json.ts';
 import {markup} from '../markup.ts';
 import {plainTable} from '../table/plain-table.ts';
 import {originOf, type RenderOptions} from '../renderer.ts';
@@ -88,7 +88,7 @@ export function changeObject({cause, entry, ...change}: PreviewChange): object {
     node,
     service,
     port,
-    entry: {kind: entry.kind, ...(entry.address === null ? {} : {address: entry.address}), port: entry.port},
+    entry: entryFields(entry),
     source,
     packet,
     before,
