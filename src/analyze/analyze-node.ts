@@ -4,7 +4,7 @@ import {k3sRunsKubeProxy, kubeProxyPod} from '../expect/kube-proxy-pod.ts';
 import type {Family} from '../model/address.ts';
 import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
-import {fileText} from '../model/snapshot.ts';
+import {fileText, isRulesAlone} from '../model/snapshot.ts';
 import {someOf} from '../model/text.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
 import {besideUnreadCilium, withCilium} from './cilium/analyze-cilium.ts';
@@ -67,11 +67,12 @@ function statusOf(unread: readonly UnreadFamily[]): AnalyzedStatus {
 }
 
 /** Objects that were not read may exist: no rule may be reported as stale or missing because of them. */
-function unseenObjects({api: {services, endpointSlices, endpoints}, node}: NodeInput, {current}: Dumps): string | null {
+function unseenObjects({api, node}: NodeInput, {current}: Dumps): string | null {
+  const {services, endpointSlices, endpoints} = api;
   const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
   if (unseen === null) return null;
   const held = services === null ? [...current.values()].map(describeRules).join(', ') : '';
-  const said = services === null ? [...[...current.values()].flatMap(unmetRules), ...closedEntries(servicesInRules(node))] : [];
+  const said = isRulesAlone({api}) ? [...[...current.values()].flatMap(unmetRules), ...closedEntries(servicesInRules(node))] : [];
   if (said.length > 0)
     return `${unseen} were not read. The rules alone show: ${someOf(said, {max: 3})} (${held === '' ? 'no rules of iptables' : held})`;
   return `${unseen} were not read, and without them the expected rules are unknown${held === '' ? '' : `: ${held}`}`;

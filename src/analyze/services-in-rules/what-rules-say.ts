@@ -1,25 +1,21 @@
 import {entryText} from '../../model/service-port.ts';
 import {type Chain, matchOptionOf, optionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
-import {plural, someOf} from '../../model/text.ts';
+import {plural, servicePortText, someOf} from '../../model/text.ts';
 
 /** The entries of Services that rules alone show to be refused or dropped, in a few words. */
 export function closedEntries(traces: readonly PortTrace[]): readonly string[] {
   const closed = traces.flatMap(({service, port, entries}) =>
     entries.flatMap(({entry, endpoints, end}) => {
       if (endpoints.length > 0 || end?.rule == null || (end.verdict !== 'rejected' && end.verdict !== 'dropped')) return [];
-      const name = `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`;
-      return [{name, at: entryText(entry), why: whyClosed(end.verdict, end.rule.text)}];
+      return [{name: servicePortText(service, port), at: entryText(entry), why: whyClosed(end.verdict, end.rule.text)}];
     }),
   );
   return [...Map.groupBy(closed, ({why}) => why)].map(([why, all]) => {
-    const byName = [...Map.groupBy(all, ({name}) => name)].map(
-      ([name, own]) =>
-        `${name} (${someOf(
-          own.map(({at}) => at),
-          {max: 2},
-        )})`,
-    );
+    const byName = [...Map.groupBy(all, ({name}) => name)].map(([name, own]) => {
+      const entries = own.map(({at}) => at);
+      return `${name} (${someOf(entries, {max: 2})})`;
+    });
     return `${someOf(byName, {max: 3, noun: 'Service port'})} ${why}`;
   });
 }
@@ -42,7 +38,7 @@ export function unmetRules({tables}: Ruleset): readonly string[] {
   );
 }
 
-/** An author who shows a REJECT and what comes after it shows that the latter is never met. */
+/** What follows a rule that ends the path of every packet. */
 function afterTheEnd(chain: Chain): readonly string[] {
   const rules = chain.rules();
   const at = rules.findIndex(

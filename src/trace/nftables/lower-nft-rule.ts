@@ -94,9 +94,9 @@ const isCondition = /^(?:limit|quota|socket|osf|rt|meta|ct|ip6?|tcp option|sctp 
 
 /** An unknown statement counts as a condition if another statement follows it; at the end of a rule it may do anything. */
 function lowerUnknown(text: string, isLast: boolean): Step {
-  // Where no program listens, the packet goes on with the next rule. Which do is not read.
   const option = ofOption(text);
   if (option !== null) return {conditions: [option], action: null};
+  // Where no program listens, the packet goes on with the next rule. Which do is not read.
   if (text.startsWith('tproxy ')) return {conditions: [{kind: 'unknown', text}], action: {kind: 'capture', goesOn: true}};
   if (!isLast || isCondition.test(text)) return {conditions: [{kind: 'unknown', text}], action: null};
   return {conditions: [{kind: 'unknown', text}], action: {kind: 'unknown', reason: `${text} is not known`}};
