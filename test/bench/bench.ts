@@ -18,17 +18,7 @@ import {type Cost, measure} from './measure.ts';
 import {type Program, programs} from './programs.ts';
 import {assertClean} from './right-report.ts';
 import {say} from './say.ts';
-import {expectTable} from '../../src/expect/nftables/expect-table.ts';
-import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
-import {nodeFacts} from '../../src/expect/node-facts.ts';
-import {proxyVersion} from '../../src/expect/cluster/service-ports.ts';
-import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
-import {asNftExpectation} from '../../src/analyze/nftables/resolve-nft-version.ts';
-import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
-import {compareNftTable} from '../../src/compare/compare-nft-table.ts';
-import {families} from '../../src/model/address.ts';
-import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
-import {median} from './statistics.ts';
+import {measureCilium, measureNftJson, stagesBesideJson} from './beside-json.ts';
 
 /** Its tables are those of the last release. */
 const page = join(import.meta.dirname, '../../docs/dev/performance.md');
@@ -38,10 +28,12 @@ const parts = {
   startup: 'what it costs to start, and to check one Service of a live cluster, beside kubectl',
   'big-node': 'check, trace, packet and diff on one node of big clusters, beside the floor',
   nftables: 'check, trace and packet on one node of nftables mode, read as JSON; parsing and comparing it beside JSON.parse',
+  cilium: 'checking one node of Cilium beside JSON.parse of what its agent prints',
   'many-nodes': 'the same on bundles of many nodes; what one node costs, and a hundred of the same cluster',
   alternatives: 'what else one would look at the big node with: grep, iptables-restore --test, kubectl',
   'one-service': 'a check of one Service of a live node with 76,000 rules in the kernel, beside kubectl exec of iptables-save',
-  'other-rules': 'check of one node with 300 policies of Calico, and with 2,000 banned addresses, beside the same node without',
+  'other-rules':
+    'check of one node with 300 policies of Calico, and with 2,000 banned addresses or a set of 60,000, beside the same node without',
   stages: 'what the steps of a check of the big node take, without the rest of the program',
   conntrack: 'counting a table of 1,000,000 tracked connections, as top does, in a small heap',
 } as const;
@@ -149,7 +141,12 @@ async function* results(options: Options, temp: string): AsyncGenerator<Result> 
     const size = {services: quick ? 600 : 3_000, endpoints: 6, nodes: 1, seed, proxyMode: 'nftables'} as const;
     const {bundles} = await writeCluster(size, join(temp, 'nft-json'));
     const figures = await measureNftJson(bundles.before);
-    yield {figures, text: nftJsonTable(figures)};
+    yield {figures, text: stagesBesideJson('the JSON of nft of this node, API objects read', figures)};
+  }
+  if (options.parts.has('cilium') && options.size === null && !floorOnly) {
+    const services = quick ? 2_000 : 10_000;
+    const figures = measureCilium(services);
+    yield {figures, text: stagesBesideJson(`a node of Cilium with ${services} Services, read`, figures)};
   }
   if (options.parts.has('many-nodes') && options.size === null && !floorOnly) {
     const figures = await measureNodeCounts({services: 110, endpoints: 8, nodes: quick ? 100 : 1000, seed}, temp);
@@ -288,66 +285,4 @@ function rowText({program, nodes, cost}: NodeCount, rows: readonly NodeCount[]):
 
 function line(name: string, figures: readonly string[]): string {
   return `  ${name.padEnd(32)}${figures.map(figure => figure.replace('NaN', '-').padStart(12)).join('')}`;
-}
-
-/** Seconds of CPU time (user and system, of all threads): of the first round, in which the code is new, and the median of the others. */
-interface NftJsonStage {
-  readonly name: string;
-  readonly first: number;
-  readonly median: number;
-}
-
-/** What it takes to parse and compare the JSON of nft of the only node in `dir`, beside JSON.parse of it. The API objects are read before. */
-async function measureNftJson(dir: string, rounds = 11): Promise<readonly NftJsonStage[]> {
-  const {api, nodes} = await readBundle(dir);
-  const [node] = nodes;
-  const json = node?.read('nft.json') ?? null;
-  if (node === undefined || json === null) throw new Error(`${dir} holds no nft.json`);
-  const {config} = resolveProxyConfig(node, api, {});
-  const facts = nodeFacts(node, api);
-  const compare = (view: ClusterView): number => {
-    const {tables} = parseNftDump(json);
-    return families.flatMap(family => {
-      const table = tables.get(`${family === 'IPv4' ? 'ip' : 'ip6'} kube-proxy`);
-      return table === undefined
-        ? []
-        : compareNftTable(asNftExpectation(expectTable({view, config, facts, family, table})), table).differences;
-    }).length;
-  };
-  const seconds = {parseJson: [] as number[], compare: [] as number[]};
-  for (let round = 0; round < rounds; round++) {
-    const view = new ClusterView(api);
-    for (const family of families) view.entries(family, proxyVersion(config));
-    seconds.parseJson.push(secondsOf(() => JSON.parse(json.toString('utf8')) as unknown));
-    seconds.compare.push(
-      secondsOf(() => {
-        if (compare(view) > 0) throw new Error('a healthy node differs');
-      }),
-    );
-  }
-  const stage = (name: string, [first = Number.NaN, ...others]: readonly number[]): NftJsonStage => ({name, first, median: median(others)});
-  return [stage('JSON.parse', seconds.parseJson), stage('parsing and comparing', seconds.compare)];
-}
-
-function secondsOf(work: () => unknown): number {
-  const started = process.cpuUsage();
-  work();
-  const {user, system} = process.cpuUsage(started);
-  return (user + system) / 1_000_000;
-}
-
-/** In units of JSON.parse. */
-function nftJsonTable(stages: readonly NftJsonStage[]): string {
-  const [unit] = stages;
-  const line = (name: string, figures: readonly string[]) => `  ${name.padEnd(34)}${figures.map(figure => figure.padStart(12)).join('')}`;
-  return [
-    'the JSON of nft of this node, API objects read',
-    line('', ['first CPU s', 'x', 'later CPU s', 'x']),
-    ...stages.map(({name, first, median: later}) =>
-      line(name, [
-        ...[first.toFixed(3), (first / (unit?.first ?? Number.NaN)).toFixed(2)],
-        ...[later.toFixed(3), (later / (unit?.median ?? Number.NaN)).toFixed(2)],
-      ]),
-    ),
-  ].join('\n');
 }

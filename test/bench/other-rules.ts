@@ -25,6 +25,7 @@ export interface OtherRules {
 
 const workloads = 150;
 const banned = 2_000;
+const listed = 60_000;
 
 /** The names of workloads' interfaces: their fifth character decides in which chain Calico looks for them. */
 const interfaces: readonly string[] = Array.from({length: workloads}, (_, at) => `cali${(at % 16).toString(16)}${at}`);
@@ -73,6 +74,12 @@ function bans(): readonly string[] {
   ];
 }
 
+/** No two of its addresses are neighbors. */
+function blocklist(): string {
+  const addresses = Array.from({length: listed}, (_, at) => `add blocklist 203.${at >> 8}.${at & 255}.7\n`);
+  return `create blocklist hash:ip family inet hashsize 1024 maxelem 65536\n${addresses.join('')}`;
+}
+
 function writeFacts(node: string): void {
   const write = (file: string, value: unknown): void => writeFileSync(join(node, file), JSON.stringify(value));
   const addresses = JSON.parse(readFileSync(join(node, 'addresses.json'), 'utf8')) as readonly unknown[];
@@ -86,7 +93,7 @@ function writeFacts(node: string): void {
     [0, 32_766].map(priority => ({priority, src: 'all', table: priority === 0 ? 'local' : 'main'})),
   );
   const sets = interfaces.map((_, at) => `create cali40s:${at} hash:net family inet\nadd cali40s:${at} 10.128.${at % 8}.0/24\n`);
-  writeFileSync(join(node, 'ipset-save'), sets.join(''));
+  writeFileSync(join(node, 'ipset-save'), sets.join('') + blocklist());
 }
 
 /** Chains and rules, to the beginning of those of table filter. */
@@ -106,6 +113,7 @@ export async function measureOtherRules(size: ClusterSize, rounds: number, temp:
     {name: 'none', lines: [] as readonly string[]},
     {name: `Calico, ${2 * workloads} policies`, lines: calico()},
     {name: `${banned} banned addresses`, lines: bans()},
+    {name: `a set of ${listed} addresses`, lines: ['-A FORWARD -m set --match-set blocklist src -j DROP']},
   ];
   const subjects = added.flatMap(({name, lines}) => {
     const bundle = join(dir, name.replaceAll(/\W+/g, '-'));
