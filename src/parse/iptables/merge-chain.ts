@@ -1,3 +1,4 @@
+import {once} from '../../model/once.ts';
 import {append, partition, pushTo} from '../../model/lists.ts';
 import type {StrayLine} from '../../model/ruleset.ts';
 import {isStructured, type PastedRule, type Section, type SectionChain} from './pasted-sections.ts';
@@ -161,7 +162,7 @@ function splitChain(section: Section, chain: SectionChain, tables: ReadonlyMap<s
 }
 
 /** A listing of PREROUTING or POSTROUTING that no command names, and that holds nothing of nat alone, may as well be of mangle or raw. */
-function isOfAnyTable({header, origin, chains}: Section): boolean {
+const isOfAnyTable = once(({header, origin, chains}: Section): boolean => {
   if (header !== null || origin.table !== null) return false;
   const all = [...chains.values()];
   const base = all.filter(({policy}) => policy !== null).map(({name}) => name);
@@ -171,7 +172,7 @@ function isOfAnyTable({header, origin, chains}: Section): boolean {
     ...all.flatMap(({rules}) => rules.map(({text}) => targetOf(text))),
   ];
   return !shownBy.some(name => natTargets.test(name) || natChains.test(name) || /^(?:KUBE-(?:SERVICES|NODEPORTS)|DOCKER)$/.test(name));
-}
+});
 
 /** Rules of a certain table outweigh the table that the command names. */
 function tableOfListing({origin, chains}: Section): string {
