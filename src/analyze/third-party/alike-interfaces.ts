@@ -218,7 +218,9 @@ class Shapes {
   #led(book: Book, action: Leading, place: Place): Shape {
     if (action.kind === 'call') {
       const led = this.#chain(book, action.chain, place);
-      return {id: this.#idOf([action.isGoto, action.otherwise, led.id]), isOfInterface: led.isOfInterface};
+      // Where there is a chain of that name, no target of that name is meant.
+      const otherwise = book.chain(action.chain) === null ? action.otherwise : null;
+      return {id: this.#idOf([action.isGoto, otherwise, led.id]), isOfInterface: led.isOfInterface};
     }
     const elements = elementsIn(action.elements, book);
     const isDecided = isInterface(action.key, place.way);

@@ -107,12 +107,15 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
     const {value} = packet[side];
     const all = allAddresses(packet.family);
     const isPlain = addresses.length === 1 && set.exceptions.length === 0;
-    const inside =
-      isPlain && set.parts.length === 1
-        ? keptWith(set, packet.family, () => intervalsOf(rangesOf(set.elements)))
-        : intervalsOf(rangesOf(set.elements));
-    if (isPlain) sender.add('address', holds(inside, value) ? inside : subtract(all, inside));
-    else sender.add('address', betweenBounds(value, [...rangesOf(set.elements), ...rangesOf(set.exceptions)], all));
+    if (!isPlain) {
+      sender.add('address', betweenBounds(value, [...rangesOf(set.elements), ...rangesOf(set.exceptions)], all));
+      continue;
+    }
+    const makeMembers = () => intervalsOf(rangesOf(set.elements));
+    const isWhole = set.parts.length === 1;
+    const inside = isWhole ? keptWith(set, packet.family, makeMembers) : makeMembers();
+    const makeOthers = () => subtract(all, inside);
+    sender.add('address', holds(inside, value) ? inside : isWhole ? keptWith(set, `${packet.family} others`, makeOthers) : makeOthers());
   }
 }
 
