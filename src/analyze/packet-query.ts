@@ -197,6 +197,7 @@ function walkNode(
 ): readonly PacketOutcome[] {
   const {facts, rules, shown} = node;
   const base = settingOf(node).environment;
+  const misled = misledDoubt(node, others);
   // Where the addresses of the node were not read, those that others have are none of its own.
   const isElsewhere = (address: Address): boolean => {
     const holder = others.nodeOf(address.text);
@@ -208,12 +209,10 @@ function walkNode(
     ...base,
     isLocal: address => base.isLocal(address) ?? (isSender(address) || isElsewhere(address) ? false : null),
     isKnown: ({text}) => others.nodeOf(text) !== null,
-    doubtedWay: (sent, own) => base.doubtedWay?.(sent, own) ?? misledDoubt(node, others)(sent, own) ?? neighborDoubt(node)(sent),
+    doubtedWay: (sent, own) => base.doubtedWay?.(sent, own) ?? misled(sent, own) ?? neighborDoubt(node)(sent),
     obstacle: (sent, own) =>
       base.obstacle?.(sent, own) ??
-      (sent.connection?.direction === 'reply' && own.isLocal(sent.destination) === true
-        ? misledDoubt(node, others)(sent, own)?.reason
-        : null) ??
+      (sent.connection?.direction === 'reply' && own.isLocal(sent.destination) === true ? misled(sent, own) : null)?.reason ??
       null,
   };
   const walked = {

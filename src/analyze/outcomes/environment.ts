@@ -1,3 +1,4 @@
+import {largest} from '../../model/lists.ts';
 import {once} from '../../model/once.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {type Address, contains, type Family, parseAddress, parseCidr, joinHostPort} from '../../model/address.ts';
@@ -189,7 +190,7 @@ function nearest(found: ReturnType<typeof sourcesOnLink>, to: Address): Address 
     const common = 128 - (address.value ^ to.value).toString(2).replace(/^0$/, '').length;
     return (isUniqueLocal(address) === isUniqueLocal(to) ? 128 : 0) + Math.min(prefix, common);
   };
-  const best = Math.max(...found.map(score));
+  const best = largest(found.map(score));
   return found.find(one => score(one) === best)?.address ?? null;
 }
 

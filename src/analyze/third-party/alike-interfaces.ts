@@ -45,6 +45,8 @@ interface Shape {
   readonly id: number;
   /** Packets of other interfaces may meet other rules. */
   readonly isOfInterface: boolean;
+  /** There is no chain of the name: it is a target, or a chain of kube-proxy. */
+  readonly isNameAlone?: true;
 }
 
 /** The same of one rule. `parts` is empty where packets of the interface never match it. No packet passes one that `ends` them. */
@@ -146,7 +148,7 @@ class Shapes {
 
   #chain(book: Book, name: string, place: Place): Shape {
     const chain = book.chain(name);
-    if (chain === null) return {id: this.#idOf([name]), isOfInterface: false};
+    if (chain === null) return {id: this.#idOf([name]), isOfInterface: false, isNameAlone: true};
     const key = `${place.way} ${book.key}/${name}`;
     const known = this.#known.get(key);
     if (known !== undefined) return known;
@@ -219,7 +221,7 @@ class Shapes {
     if (action.kind === 'call') {
       const led = this.#chain(book, action.chain, place);
       // Where there is a chain of that name, no target of that name is meant.
-      const otherwise = book.chain(action.chain) === null ? action.otherwise : null;
+      const otherwise = led.isNameAlone === true ? action.otherwise : null;
       return {id: this.#idOf([action.isGoto, otherwise, led.id]), isOfInterface: led.isOfInterface};
     }
     const elements = elementsIn(action.elements, book);

@@ -132,7 +132,7 @@ export function unroutedPods(
   });
 }
 
-/** The way of packets for an address of another node that do not leave for it, or for a pod of this node that leave. */
+/** Where packets go that are for an address of another node and do not leave for it, or for a pod of this node and leave. */
 interface Misled {
   readonly to: string;
   readonly found: readonly Unrouted[];
@@ -141,7 +141,7 @@ interface Misled {
 /** By routes to single addresses, as a network plugin leaves them behind, or makes for an address that two pods have. */
 export function misledPods(context: NodeCheckContext, family: Family): readonly Misled[] {
   const pods = nodesOfPods(podAddresses(context, family));
-  const nodes = nodesByAddress(context.api);
+  const nodes = nodesByInternalIP(context.api);
   const found = (networkOf(context).routes[family] ?? []).flatMap(({to: cidr}) => {
     const address = cidr.prefix === (family === 'IPv4' ? 32 : 128) ? parseAddress(cidr.text.replace(/\/.*/, '')) : null;
     const node = address === null ? undefined : (pods.get(address.text) ?? nodes.get(address.text));
@@ -164,7 +164,7 @@ const nodesOfPods = once(
 );
 
 /** The nodes by their InternalIPs; a node with several has some that move, as those of a load balancer do. */
-const nodesByAddress = once(
+const nodesByInternalIP = once(
   ({nodes}: ApiObjects) =>
     new Map(
       (nodes ?? []).flatMap(node => {

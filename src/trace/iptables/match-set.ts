@@ -96,7 +96,7 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
     const inside = isWhole ? keptWith(set, `${packet.family} behind`, make) : make();
     const {value} = packet[side];
     if (inside === null) sender.add('address', [[value, value]]);
-    else sender.add('address', holds(inside, value) ? inside : subtract(allAddresses(packet.family), inside));
+    else sender.add('address', onTheSameSide(value, inside, allAddresses(packet.family)));
     return;
   }
   for (const index of addresses) {
@@ -111,12 +111,14 @@ function askSet(set: IpSet, sides: readonly string[], packet: Packet, questions:
       sender.add('address', betweenBounds(value, [...rangesOf(set.elements), ...rangesOf(set.exceptions)], all));
       continue;
     }
-    const makeMembers = () => intervalsOf(rangesOf(set.elements));
-    const isWhole = set.parts.length === 1;
-    const inside = isWhole ? keptWith(set, packet.family, makeMembers) : makeMembers();
-    const makeOthers = () => subtract(all, inside);
-    sender.add('address', holds(inside, value) ? inside : isWhole ? keptWith(set, `${packet.family} others`, makeOthers) : makeOthers());
+    const make = () => intervalsOf(rangesOf(set.elements));
+    sender.add('address', onTheSameSide(value, set.parts.length === 1 ? keptWith(set, packet.family, make) : make(), all));
   }
+}
+
+/** All that are inside if the value is, otherwise all that are outside. */
+function onTheSameSide(value: bigint, inside: Intervals, all: Intervals): Intervals {
+  return holds(inside, value) ? inside : keptWith(inside, 'outside', () => subtract(all, inside));
 }
 
 /** The largest range around a value that no bound of others crosses. */
