@@ -70,8 +70,7 @@ export const brokenPromises = once((node: PromiseNode): readonly BrokenPromise[]
 });
 
 function brokenIn(node: PromiseNode, facts: NodeFacts, isWanted: (shape: Shape) => boolean): readonly BrokenPromise[] {
-  const {config, api} = node;
-  const known = knownBreaches(api);
+  const {config} = node;
   return node.families.flatMap(family => {
     const shapes = shapesOf(node, family).filter(isWanted);
     const settings = shapes.length === 0 ? '' : settingsKey(config, facts, family);
@@ -79,11 +78,12 @@ function brokenIn(node: PromiseNode, facts: NodeFacts, isWanted: (shape: Shape) 
     return shapes.flatMap(shape => {
       const zone = dependsOnZone(shape) ? config.zone.value : null;
       const key = `${family} ${zone ?? ''} ${settings} ${shape.key}`;
-      const {found, hostIPs} = known.get(key) ?? {
+      const {found, hostIPs} = knownBreaches.get(key) ?? {
         found: causedBreaches({node, facts, family, view: smallView(node, shape)}),
         hostIPs: own,
       };
-      known.set(key, {found, hostIPs});
+      if (knownBreaches.size >= maxKnown) knownBreaches.clear();
+      knownBreaches.set(key, {found, hostIPs});
       if (found.length === 0) return [];
       const here = (address: string): string => own[hostIPs.indexOf(address)] ?? address;
       const ports = shape.entries().map(({port}) => port);
@@ -100,8 +100,9 @@ interface KnownBreaches {
   readonly hostIPs: readonly string[];
 }
 
-/** By settings and shape: they are the same on most nodes. */
-const knownBreaches = once((_: PromiseNode['api']) => new Map<string, KnownBreaches>());
+/** By settings and shape: they are the same on most nodes, and at the next check of a watch. */
+const knownBreaches = new Map<string, KnownBreaches>();
+const maxKnown = 10_000;
 
 /** All of a node that decides what its kube-proxy writes for a shape. */
 function settingsKey(config: ProxyConfig, facts: NodeFacts, family: Family): string {
