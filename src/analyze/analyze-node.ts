@@ -15,7 +15,8 @@ import {countRules} from './iptables/node-rulesets.ts';
 import type {AnalyzedStatus, Dumps, NodeAnalysis, NodeInput, ProxyMode, UnreadFamily} from './proxy-mode.ts';
 import {probabilityOf} from './services-in-rules/iptables-services.ts';
 import {servicesInRules} from './services-in-rules/services-in-rules.ts';
-import {closedEntries, unmetRules} from './services-in-rules/what-rules-say.ts';
+import {closedEntries} from './services-in-rules/what-rules-say.ts';
+import {whatTextSays} from './services-in-rules/what-text-says.ts';
 import {withEffect} from './symptoms/node-symptoms.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 import {iptablesMode} from './iptables/iptables-mode.ts';
@@ -51,7 +52,8 @@ function analyzeKubeProxy(input: NodeInput): NodeAnalysis {
     return {...base, status: {kind: 'unread', reason: `kube-proxy runs in ${config.mode.value} mode, which is not supported yet`}};
   const unseen = unseenObjects(input, dumps);
   const prepared = mode.prepare(input);
-  const ready = 'whyUnread' in prepared || unseen === null ? prepared : {whyUnread: unseen};
+  const saysMore = unseen?.includes(rulesShow) === true;
+  const ready = ('whyUnread' in prepared && !saysMore) || unseen === null ? prepared : {whyUnread: unseen};
   if ('whyUnread' in ready) {
     const {whyUnread: reason} = ready;
     if (input.api.services !== null) return {...base, status: {kind: 'unread', reason}};
@@ -72,11 +74,13 @@ function unseenObjects({api, node}: NodeInput, {current}: Dumps): string | null 
   const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
   if (unseen === null) return null;
   const held = services === null ? [...current.values()].map(describeRules).join(', ') : '';
-  const said = isRulesAlone({api}) ? [...[...current.values()].flatMap(unmetRules), ...closedEntries(servicesInRules(node))] : [];
+  const said = isRulesAlone({api}) ? [...whatTextSays(node), ...closedEntries(servicesInRules(node))] : [];
   if (said.length > 0)
-    return `${unseen} were not read. The rules alone show: ${someOf(said, {max: 3})} (${held === '' ? 'no rules of iptables' : held})`;
+    return `${unseen} were not read. ${rulesShow} ${someOf(said, {max: 3})} (${held === '' ? 'no rules of iptables' : held})`;
   return `${unseen} were not read, and without them the expected rules are unknown${held === '' ? '' : `: ${held}`}`;
 }
+
+const rulesShow = 'What was read shows:';
 
 /** What rules without API objects can answer, and what to add for other questions. */
 function whatToGive({node}: NodeInput): string {

@@ -7,6 +7,7 @@ import {someOf} from '../model/text.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
 import type {Packet} from '../trace/packet.ts';
 import {joinHostPort, type Address} from '../model/address.ts';
+import {bridgeOfOthers} from './services-in-rules/what-rules-say.ts';
 import {isUnhooked, servesNothing} from './iptables/excerpt.ts';
 import {holdsKubeProxy, isGap, mayNameInterface, withoutInterfaces, withoutRule} from './iptables/text-gaps.ts';
 import {type PacketOutcome, type PacketRules, type Walked, walkRules} from './packet-rules.ts';
@@ -91,7 +92,6 @@ function besideBridges(first: PacketOutcome, rules: PacketRules, walked: Walked)
 }
 
 const maxRules = 20;
-const bridgeOfOthers = /(?<!! )-[io] (docker\d+|br-[\da-f]{12}|docker_gwbridge|virbr\d+|lxcbr\d+|lxdbr\d+|podman\d+)\b/;
 
 function unlessOnBridge(outcome: PacketOutcome, bridges: ReadonlySet<string>): PacketOutcome {
   const passes = `it passes ${someOf([...bridges])}`;

@@ -12,6 +12,8 @@ export interface KubeProxyTrouble {
   readonly container: string | null;
   /** `its log says: LINE (CAUSE)`; null if it was not read or shows no known failure. */
   readonly log: string | null;
+  /** The cause alone. */
+  readonly cause: string | null;
   /** When the log said so (`1006 21:29:03`); null if unknown. */
   readonly when: string | null;
   /** Null if no cause is known. */
@@ -32,7 +34,13 @@ export function kubeProxyTrouble({api, node}: Place): KubeProxyTrouble {
       ? null
       : `its log says: ${found.line} (${found.failure.cause}${found.failure.mayBeCalico === true ? byCalico(node) : ''}${byItself(found.line, api)})`;
   const ofContainer = container === null ? null : (container.remedy ?? readLastLog(pod));
-  return {container: container?.text ?? null, log, when: found?.when ?? null, remedy: found?.failure.remedy ?? ofContainer};
+  return {
+    container: container?.text ?? null,
+    log,
+    cause: found?.failure.cause ?? null,
+    when: found?.when ?? null,
+    remedy: found?.failure.remedy ?? ofContainer,
+  };
 }
 
 /** The line of the log that says that a node port is in use; null if there is none. kube-proxy before 1.22 then writes no rules for it. */

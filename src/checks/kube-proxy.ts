@@ -32,11 +32,15 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
   remedy:
     "Check whether this node's kube-proxy runs, check its log for iptables-restore errors and for a watch that hangs, and restart it.",
   *node(context) {
-    const {container, log, when, remedy} = kubeProxyTrouble(context);
+    const {container, log, cause, when, remedy} = kubeProxyTrouble(context);
     const {node} = context;
     // Who pastes a log beside rules takes it for the reason.
     if (isRulesAlone(context) && log !== null) {
-      yield {message: `kube-proxy on ${node.name}: ${log}`, ...(remedy === null ? {} : {remedy})};
+      yield {
+        message: `kube-proxy on ${node.name}: ${log}`,
+        gist: `the log of kube-proxy has a failure: ${cause}`,
+        ...(remedy === null ? {} : {remedy}),
+      };
       return;
     }
     // By themselves these are common while kube-proxy is replaced, or if it does not listen on its default ports.

@@ -240,8 +240,11 @@ const unseen = {nfacct: false, clearsMark: null, dropsInvalid: null};
 function* flowsBesideRules(node: NodeDump, flows: readonly TrackedConnection[]): Iterable<Observation> {
   if (flows.length === 0) return;
   for (const {service, port, family, entries} of servicesInRules(node)) {
-    const whole = entries.filter(showsAllEndpoints);
-    const own = flows.filter(flow => flow.protocol.toUpperCase() === port.protocol && whole.some(entry => leadsElsewhere(flow, entry)));
+    const own = flows.filter(
+      flow =>
+        flow.protocol.toUpperCase() === port.protocol &&
+        entries.some(entry => leadsElsewhere(flow, entry) && (showsAllEndpoints(entry) || isPassedBy(flow, entry))),
+    );
     const ends = [...new Set(own.map(({reply}) => joinHostPort(reply.source, reply.sourcePort)))];
     const [many, add] = port.protocol === 'TCP' ? ['connection', ' without an answer'] : ['flow', ''];
     const what = `${plural(own.length, `tracked ${port.protocol} ${many}`)}${add} ${own.length === 1 ? 'leads' : 'lead'} to ${someOf(ends)}`;
@@ -264,6 +267,13 @@ function leadsElsewhere({original, reply}: TrackedConnection, {entry, endpoints}
     isToEntry &&
     entry.port === original.destinationPort &&
     !endpoints.some(({hostPort}) => hostPort === joinHostPort(end ?? '', reply.sourcePort))
+  );
+}
+
+/** Where a rule sends packets on, whatever the endpoints are. */
+function isPassedBy({original, reply}: TrackedConnection, {end}: EntryTrace): boolean {
+  return (
+    reply.source === original.destination && reply.sourcePort === original.destinationPort && (end === null || end.verdict === 'undecided')
   );
 }
 

@@ -1,7 +1,7 @@
 import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
-import {unmetRules} from '../analyze/services-in-rules/what-rules-say.ts';
+import {staleBesideLists, whatTextSays} from '../analyze/services-in-rules/what-text-says.ts';
 import {onlyRules, printedByNft, type Report, withoutJump} from '../model/report.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
@@ -12,8 +12,6 @@ import {Diagnosis} from './diagnosis.ts';
 import {uniqueBy} from '../model/lists.ts';
 import {namespacedName, someOf} from '../model/text.ts';
 import {checks} from '../checks/index.ts';
-import {listedEndpoints} from '../parse/pasted/listed-objects.ts';
-import {kubectlLists} from '../parse/pasted/split-text.ts';
 import {sortFindings, toFinding} from './to-finding.ts';
 
 /** What rules without API objects show of the requested Services: their packet paths, and the faults of the rules themselves. */
@@ -26,7 +24,7 @@ export function reportRulesAlone(
   for (const node of snapshot.nodes) diagnosis.add(node);
   const report = diagnosis.report([]);
   const shown = snapshot.nodes.flatMap(node => countTraces(select(servicesInRules(node)), node));
-  const reasons = new Map(shown.length > 0 ? [] : snapshot.nodes.map(node => [node.name, whyNoService(node)] as const));
+  const reasons = new Map(snapshot.nodes.map(node => [node.name, (shown.length > 0 ? null : whyNoService(node)) ?? saidOf(node)] as const));
   const chains = new Set(shown.flatMap(chainsOf));
   const isShown = ({name, namespace}: ServiceName): boolean =>
     shown.some(({service}) => service.name === name && service.namespace === namespace);
@@ -67,36 +65,16 @@ export function reportRulesAlone(
   };
 }
 
-/** Endpoints that rules for all clients send to, and that what kubectl printed in the same text does not list for the Service. */
 function besideLists(node: NodeDump, traces: readonly PortTrace[]): readonly Finding[] {
-  const text = node.read(kubectlLists)?.toString('utf8');
   const check = checks.find(({name}) => name === 'stale-endpoint');
-  if (text === undefined || check === undefined) return [];
-  const lists = listedEndpoints(text.split('\n'));
-  const namespaces = Map.groupBy(
-    uniqueBy(traces, ({service}) => namespacedName(service)),
-    ({service}) => service.name,
+  if (check === undefined) return [];
+  return staleBesideLists(node, traces).map(({trace: {node: name, family, service, port}, endpoint: {hostPort, pick, rewrite}, listed}) =>
+    toFinding(check, {
+      ...{node: name, family, service, port, endpoint: hostPort, expected: []},
+      actual: [pick, rewrite].flatMap(rule => rule ?? []),
+      message: `traffic goes to ${hostPort}, which is none of the endpoints that kubectl lists in the same text (${someOf(listed)})`,
+    }),
   );
-  return traces.flatMap(({node: name, family, service, port, entries}) => {
-    // Without its namespace a name may be that of another Service.
-    const isAlone = namespaces.get(service.name)?.length === 1;
-    const list = lists.get(namespacedName(service)) ?? (isAlone ? lists.get(service.name) : undefined) ?? new Set();
-    const listed = [...list].filter(end => end.startsWith('[') === (family === 'IPv6'));
-    if (name !== node.name || listed.length === 0) return [];
-    // A Local policy may send to what is about to go, and is in no list.
-    const sent = entries.flatMap(({entry, endpoints}) => (entry.kind === 'clusterIP' ? endpoints : []));
-    const stale = uniqueBy(
-      sent.filter(({hostPort, pick}) => !listed.includes(hostPort) && !/^(?:KUBE-SVL-|local-)/.test(pick?.chain ?? '')),
-      ({hostPort}) => hostPort,
-    );
-    return stale.map(({hostPort, pick, rewrite}) =>
-      toFinding(check, {
-        ...{node: name, family, service, port, endpoint: hostPort, expected: []},
-        actual: [pick, rewrite].flatMap(rule => rule ?? []),
-        message: `traffic goes to ${hostPort}, which is none of the endpoints that kubectl lists in the same text (${someOf(listed)})`,
-      }),
-    );
-  });
 }
 
 function withStale(traces: readonly PortTrace[], findings: readonly Finding[]): readonly PortTrace[] {
@@ -142,9 +120,12 @@ function withEqualShares(traces: readonly PortTrace[], findings: readonly Findin
 /** Why its rules show no Service; null where they do not tell it. */
 function whyNoService(node: NodeDump): string | null {
   if (isPrintedByNft(node)) return printedByNft;
-  if (lacksJump(node)) return withoutJump;
-  const unmet = [...readDumps(node).current.values()].flatMap(unmetRules);
-  return unmet.length === 0 ? null : `${someOf(unmet, {max: 3})}.`;
+  return lacksJump(node) ? withoutJump : null;
+}
+
+function saidOf(node: NodeDump): string | null {
+  const said = whatTextSays(node);
+  return said.length === 0 ? null : `The text shows: ${someOf(said, {max: 3})}.`;
 }
 
 function lacksJump(node: NodeDump): boolean {

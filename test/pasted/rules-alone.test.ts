@@ -301,7 +301,7 @@ describe('the first line of check says what rules without API objects show', () 
     const none = ` has no endpoints" -m addrtype --dst-type LOCAL`;
     const refused = `-A KUBE-EXTERNAL-SERVICES -p tcp ${web('').slice(0, -1)}${none} ${port} -j REJECT --reject-with icmp-port-unreachable`;
     expect(said(refused)).toMatch(
-      /^the Services were not read\. The rules alone show: shop\/web:http \(node port 30100\) refuses connections: for kube-proxy it has no endpoint \(/,
+      /^the Services were not read\. What was read shows: shop\/web:http \(node port 30100\) refuses connections: for kube-proxy it has no endpoint \(/,
     );
     const local = [
       `-A KUBE-NODEPORTS -p tcp ${web('')} ${port} -j KUBE-XLB-TCOU7JCQXEZGVUNU`,

@@ -1,3 +1,4 @@
+import type {NftChain, NftRule, NftRuleset} from '../../model/nft-ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import {type Chain, matchOptionOf, optionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
@@ -21,7 +22,10 @@ export function closedEntries(traces: readonly PortTrace[]): readonly string[] {
 }
 
 function whyClosed(verdict: 'rejected' | 'dropped', rule: string): string {
-  if (verdict === 'rejected') return 'refuses connections: for kube-proxy it has no endpoint';
+  if (verdict === 'rejected')
+    return /^(?:TCP|UDP|SCTP|-A -[tu]) /.test(rule)
+      ? 'refuses connections: the virtual server has no real server, or all have the weight 0'
+      : 'refuses connections: for kube-proxy it has no endpoint';
   return rule.includes('no local endpoints')
     ? 'is dropped: for kube-proxy it has no endpoint on this node, and its traffic policy is Local'
     : 'is dropped: for kube-proxy it has no endpoint';
@@ -31,11 +35,26 @@ function whyClosed(verdict: 'rejected' | 'dropped', rule: string): string {
 export function unmetRules({tables}: Ruleset): readonly string[] {
   return [...tables.values()].flatMap(({chains}) =>
     [...chains.values()].flatMap(chain =>
-      chain.ruleCount < 2 || /^KUBE-(?:SVC|SEP|SVL|EXT|FW|XLB|SERVICES|NODEPORTS)/.test(chain.name)
+      /^KUBE-(?:SVC|SEP|SVL|EXT|FW|XLB|SERVICES|NODEPORTS)/.test(chain.name)
         ? []
-        : [...afterTheEnd(chain), ...sharedPorts(chain, chains), ...toNobody(chain)],
+        : [...afterTheEnd(chain), ...sharedPorts(chain, chains), ...toNobody(chain), ...droppedAtEnd(chain)],
     ),
   );
+}
+
+/** A policy that drops what passes the node, where no rule accepts what pods send each other. Chains of network plugins accept it. */
+function droppedAtEnd(chain: Chain): readonly string[] {
+  if (chain.table !== 'filter' || chain.name !== 'FORWARD' || chain.policy !== 'DROP' || !chain.complete) return [];
+  const isNarrow = ({text, target}: Rule): boolean =>
+    target === null ||
+    /^(?:KUBE-(?!ROUTER)|DOCKER|DROP$|REJECT$|LOG$|RETURN$)/.test(target.name) ||
+    bridgeOfOthers.test(text) ||
+    / --ctstate RELATED,ESTABLISHED /.test(text);
+  return chain.rules().every(isNarrow)
+    ? [
+        'the policy of filter/FORWARD is DROP, and no rule of it accepts what pods send to endpoints on other nodes: only masqueraded packets pass it, by KUBE-FORWARD',
+      ]
+    : [];
 }
 
 /** What follows a rule that ends the path of every packet. */
@@ -56,21 +75,66 @@ function afterTheEnd(chain: Chain): readonly string[] {
 
 /** Rules of programs that publish ports, which send the same packets to different places. The first of them wins. */
 function sharedPorts(chain: Chain, chains: {get(name: string): Chain | undefined}): readonly string[] {
-  const rules = chain.rules().filter(rule => publishes.test(rule.target?.name ?? '') && portsOf(rule) !== undefined);
-  const alike = [...Map.groupBy(rules, conditionsOf).values()].filter(all => new Set(all.map(({target}) => target?.name)).size > 1);
-  return alike.flatMap(([first, ...others]) => {
-    const name = first?.target?.name ?? '';
-    const shown = chains.get(name)?.rules();
+  const rules = chain.rules().flatMap(rule => {
+    const port = portsOf(rule);
+    const name = rule.target?.name ?? '';
     // A rule of one address leaves the others to the next.
-    const takes = shown?.some(rule => rule.target?.name === 'DNAT' && optionOf(rule, '-d') === undefined);
+    const takes = () =>
+      chains
+        .get(name)
+        ?.rules()
+        .some(own => own.target?.name === 'DNAT' && optionOf(own, '-d') === undefined);
+    return port === undefined ? [] : [{name, port: `${port}/${optionOf(rule, '-p') ?? 'any'}`, conditions: conditionsOf(rule), takes}];
+  });
+  return rivalsText(chain.name, rules);
+}
+
+interface Publication {
+  /** The chain that it jumps to. */
+  readonly name: string;
+  readonly port: string;
+  readonly conditions: string;
+  /** Whether that chain translates all packets; undefined where it is not shown. */
+  readonly takes: () => boolean | undefined;
+}
+
+function rivalsText(chain: string, rules: readonly Publication[]): readonly string[] {
+  const published = rules.filter(({name}) => /^(?:CNI-DN-|KUBE-HP-)/.test(name));
+  const alike = [...Map.groupBy(published, ({conditions}) => conditions).values()].filter(
+    all => new Set(all.map(({name}) => name)).size > 1,
+  );
+  return alike.flatMap(([first, ...others]) => {
+    const takes = first?.takes();
     if (first === undefined || takes === false) return [];
-    const port = `${portsOf(first)}/${optionOf(first, '-p') ?? 'any'}`;
-    const rest = someOf(others.map(({target}) => target?.name ?? ''));
-    return `${plural(others.length + 1, 'rule')} of ${chain.name} publish port ${port}: ${takes === true ? '' : 'if it translates packets, '}${name} is the first and gets all of them, ${rest} none. One of a pod that is gone was left behind`;
+    const rest = someOf(others.map(({name}) => name));
+    return `${plural(others.length + 1, 'rule')} of ${chain} publish port ${first.port}: ${takes === true ? '' : 'if it translates packets, '}${first.name} is the first and gets all of them, ${rest} none. One of a pod that is gone was left behind`;
   });
 }
 
-const publishes = /^(?:CNI-DN-|KUBE-HP-)/;
+/** The same of rules of iptables, or of the plugin portmap, that nft prints: ports that two rules publish. */
+export function unmetNftRules({tables}: NftRuleset): readonly string[] {
+  return [...tables.values()].flatMap(({chains}) =>
+    [...chains.values()].flatMap(chain =>
+      rivalsText(
+        chain.name,
+        chain.rules().flatMap(rule => nftPublication(rule, chains)),
+      ),
+    ),
+  );
+}
+
+/** `ip protocol tcp tcp dport 8080 counter jump CNI-DN-…`. */
+function nftPublication({body}: NftRule, chains: {get(name: string): NftChain | undefined}): readonly Publication[] {
+  const [, conditions = '', name = ''] = /^(.*?)(?:counter )?(?:jump|goto) (\S+)$/.exec(body) ?? [];
+  const [, protocol, port] = /\b(?:th|(tcp|udp|sctp)) dport (\{[^}]*\}|\S+)/.exec(conditions) ?? [];
+  if (port === undefined) return [];
+  const takes = () =>
+    chains
+      .get(name)
+      ?.rules()
+      .some(own => /\bdnat\b/.test(own.body) && !/\bdaddr\b/.test(own.body));
+  return [{name, port: `${port}/${protocol ?? 'any'}`, conditions, takes}];
+}
 
 function portsOf(rule: Rule): string | undefined {
   return matchOptionOf(rule, '--dport') ?? matchOptionOf(rule, '--dports');
@@ -85,3 +149,6 @@ function toNobody(chain: Chain): readonly string[] {
   const rules = chain.rules().filter(rule => rule.target?.name === 'DNAT' && /^0\.0\.0\.0(?:\/32)?$/.test(optionOf(rule, '-d') ?? ''));
   return rules.map(({text}) => `"${text}" translates nothing: no packet has the destination 0.0.0.0`);
 }
+
+/** Docker and the like: pods are mostly on other bridges. */
+export const bridgeOfOthers = /(?<!! )-[io] (docker\d+|br-[\da-f]{12}|docker_gwbridge|virbr\d+|lxcbr\d+|lxdbr\d+|podman\d+)\b/;

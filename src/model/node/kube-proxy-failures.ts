@@ -104,7 +104,7 @@ const failuresOfRules: readonly KnownFailure[] = [
   },
   {
     pattern:
-      /table `\w+' is incompatible, use 'nft' tool|(?:nft|netlink): .*(?:cache initialization failed|Assertion .* failed|core dumped|segmentation fault)/i,
+      /(?:table|chain) `\w+' .*?is incompatible, use 'nft' tool|(?:nft|netlink): .*(?:cache initialization failed|Assertion .* failed|core dumped|segmentation fault)/i,
     cause: 'the nft or iptables of the image cannot read tables that a newer program wrote',
     remedy:
       'Use an image of kube-proxy with a newer nft, or have the other program write its rules with an older one. The tables are in nft list ruleset.',

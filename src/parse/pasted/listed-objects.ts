@@ -1,6 +1,10 @@
+import {familyOf, joinHostPort} from '../../model/address.ts';
+import type {EndpointSliceObject, EndpointsObject, ServiceObject} from '../../model/api-objects.ts';
 import {pushTo} from '../../model/lists.ts';
 import {someOf} from '../../model/text.ts';
+import {attempt, type Fields, isObject} from '../attempt.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
+import {readYaml} from '../yaml-text.ts';
 
 /** A row of a table that kubectl prints. */
 interface Row {
@@ -50,21 +54,132 @@ export function listedObjects(lines: readonly string[]): string | null {
   return `is what kubectl get prints, without rules.${waiting}${refused} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
 }
 
-/**
- * The endpoints of Services, as `ip:port`, that `kubectl get endpoints` or `kubectl describe service` lists whole: by the name of the
- * Service, with its namespace where the text has it. kubectl writes `+ 2 more...` where it leaves some out.
- */
-export function listedEndpoints(lines: readonly string[]): ReadonlyMap<string, ReadonlySet<string>> {
+/** What kubectl prints of a Service that has a cluster IP. */
+export interface ListedService {
+  /** With its namespace where the text has it. */
+  readonly name: string;
+  readonly clusterIPs: readonly string[];
+  readonly ports: readonly ListedPort[];
+}
+
+interface ListedPort {
+  readonly protocol: string;
+  readonly port: number;
+  readonly nodePort: number | null;
+}
+
+/** Services and their endpoints as a text lists them. */
+export interface Listed {
+  readonly services: readonly ListedService[];
+  /**
+   * As `ip:port`, by the name of the Service, with its namespace where the text has it: those that are listed whole. kubectl writes
+   * `+ 2 more...` where it leaves some out.
+   */
+  readonly endpoints: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Services that are listed without an endpoint. */
+  readonly empty: ReadonlySet<string>;
+}
+
+/** What `kubectl get` and `kubectl describe` print of Services and endpoints, as tables and as YAML or JSON. */
+export function listedIn(lines: readonly string[]): Listed {
   const texts = new Map<string, string[]>();
-  for (const {name, field} of rowsOf(lines)) if (field('ENDPOINTS') !== '') pushTo(texts, name, field('ENDPOINTS'));
-  let [namespace, name] = ['', ''];
-  for (const line of lines) {
-    if (!line.includes(': ')) continue;
-    const [, field, value = ''] = /^\s*(?:> )?(Name|Namespace|Endpoints):\s+(\S.*?)\s*$/.exec(undecorate(line)) ?? [];
-    if (field === 'Name') [namespace, name] = ['', value];
-    else if (field === 'Namespace') namespace = `${value}/`;
-    else if (field === 'Endpoints' && name !== '') pushTo(texts, `${namespace}${name}`, value);
+  const services: ListedService[] = [];
+  for (const {name, field} of rowsOf(lines)) {
+    if (field('ADDRESSTYPE') !== '') pushTo(texts, name.replace(/-[a-z0-9]{5}$/, ''), withPorts(field('ENDPOINTS'), field('PORTS')));
+    else if (field('ENDPOINTS') !== '') pushTo(texts, name, field('ENDPOINTS'));
+    if (field('CLUSTER-IP') !== '')
+      services.push({name, clusterIPs: [field('CLUSTER-IP')], ports: field('PORT(S)').split(',').flatMap(listedPort)});
+  }
+  for (const each of [...described(lines), ...objectsIn(lines)]) {
+    if (each.endpoints !== null) pushTo(texts, each.name, each.endpoints === '' ? '<none>' : each.endpoints);
+    if (each.clusterIPs.length > 0) services.push(each);
   }
   const isWhole = (list: readonly string[]): boolean => list.every(text => /^[\da-fA-F.:[\],]+$/.test(text));
-  return new Map([...texts].flatMap(([key, list]) => (isWhole(list) ? [[key, new Set(list.flatMap(text => text.split(',')))]] : [])));
+  return {
+    services: services.filter(({clusterIPs, ports}) => ports.length > 0 && clusterIPs.every(address => familyOf(address) !== null)),
+    endpoints: new Map(
+      [...texts].flatMap(([key, list]) => (isWhole(list) ? [[key, new Set(list.flatMap(text => text.split(',')))] as const] : [])),
+    ),
+    empty: new Set([...texts].flatMap(([key, list]) => (list.every(text => text === '<none>') ? [key] : []))),
+  };
+}
+
+/** Of a row of an EndpointSlice: each address with each port. */
+function withPorts(addresses: string, ports: string): string {
+  if (addresses === '<unset>') return '<none>';
+  return addresses
+    .split(',')
+    .flatMap(address => ports.split(',').map(port => joinHostPort(address, /^\d+$/.test(port) ? Number(port) : NaN)))
+    .join();
+}
+
+/** `80:30080/TCP`. */
+function listedPort(text: string): readonly ListedPort[] {
+  const [, port, nodePort, protocol = ''] = /^(\d+)(?::(\d+))?\/(TCP|UDP|SCTP)$/.exec(text.trim()) ?? [];
+  return port === undefined ? [] : [{protocol, port: Number(port), nodePort: nodePort === undefined ? null : Number(nodePort)}];
+}
+
+/** A Service or its endpoints; null where the text tells nothing of these. */
+interface ListedObject extends ListedService {
+  readonly endpoints: string | null;
+}
+
+function described(lines: readonly string[]): readonly ListedObject[] {
+  const found: Map<string, string>[] = [];
+  for (const line of lines) {
+    if (!line.includes(': ')) continue;
+    const [, field = '', value = ''] = /^\s*(?:> )?(Name|Namespace|IP|Port|Endpoints):\s+(\S.*?)\s*$/.exec(undecorate(line)) ?? [];
+    if (field === 'Name') found.push(new Map());
+    const fields = found.at(-1);
+    if (field !== '') fields?.set(field, [fields.get(field) ?? [], value].flat().join());
+  }
+  return found.flatMap((fields): readonly ListedObject[] => {
+    const namespace = fields.get('Namespace');
+    const name = `${namespace === undefined ? '' : `${namespace}/`}${fields.get('Name') ?? ''}`;
+    const address = fields.get('IP');
+    const ports = (fields.get('Port') ?? '').split(',').flatMap(text => listedPort(text.split(/\s+/).at(-1) ?? ''));
+    return [{name, clusterIPs: address === undefined ? [] : [address], ports, endpoints: fields.get('Endpoints') ?? null}];
+  });
+}
+
+/** Objects of the API that stand in a text as YAML or JSON. A part that cannot be read tells nothing. */
+function objectsIn(lines: readonly string[]): readonly ListedObject[] {
+  const objects: ListedObject[] = [];
+  const take = (value: unknown): void => {
+    if (!isObject(value)) return;
+    if (Array.isArray(value['items'])) value['items'].forEach(take);
+    else objects.push(...ofObject(value));
+  };
+  for (let at = 0; at < lines.length; at++) {
+    if (!/^(?:apiVersion: |- apiVersion: |\{\s*$)/.test(lines[at] ?? '')) continue;
+    const rest = lines.slice(at);
+    const length = rest.findIndex((line, index) => index > 0 && !/^(?:\s|$|- |[\w.-]+:(?: |$)|\})/.test(line));
+    const text = rest.slice(0, length < 0 ? rest.length : length).join('\n');
+    // Fields may hold anything.
+    attempt(() => [readYaml(text)].flat().forEach(take));
+    at += text.split('\n').length - 1;
+  }
+  return objects;
+}
+
+function ofObject(object: Fields): readonly ListedObject[] {
+  const {kind, spec, metadata} = object as ServiceObject & EndpointSliceObject & EndpointsObject & {readonly kind?: unknown};
+  const named = (name = ''): string => (metadata?.namespace === undefined ? name : `${metadata.namespace}/${name}`);
+  const none = {clusterIPs: [], ports: []};
+  if (kind === 'Service') {
+    const {clusterIP, clusterIPs, ports} = spec ?? {};
+    const all = (ports ?? []).map(({port = 0, protocol = 'TCP', nodePort}) => ({protocol, port, nodePort: nodePort ?? null}));
+    return [{name: named(metadata?.name), clusterIPs: clusterIPs ?? [clusterIP ?? ''], ports: all, endpoints: null}];
+  }
+  if (kind === 'EndpointSlice') {
+    const {endpoints, ports} = object as EndpointSliceObject;
+    const addresses = (endpoints ?? []).flatMap(({addresses}) => addresses?.[0] ?? []);
+    const ends = addresses.flatMap(address => (ports ?? []).map(({port}) => joinHostPort(address, port ?? 0)));
+    return [{...none, name: named(metadata?.labels?.['kubernetes.io/service-name']), endpoints: ends.join()}];
+  }
+  if (kind !== 'Endpoints') return [];
+  const ends = ((object as EndpointsObject).subsets ?? []).flatMap(({addresses, ports}) =>
+    (addresses ?? []).flatMap(({ip = ''}) => (ports ?? []).map(({port}) => joinHostPort(ip, port ?? 0))),
+  );
+  return [{...none, name: named(metadata?.name), endpoints: ends.join()}];
 }

@@ -1,3 +1,4 @@
+import {someOf} from '../../model/text.ts';
 import {ipvsDevice} from '../ipvs/kube-ipvs0.ts';
 
 /**
@@ -32,7 +33,7 @@ const isMember = /^\s*[\da-fA-F][\w.:,/-]*(?:\s+(?:comment|timeout|nomatch|packe
 /** The addresses of kube-ipvs0 in what `ip addr` prints, as `ip -j addr` has them; null if it does not print them all. */
 export function listedDevice(lines: readonly string[]): string | null {
   const start = lines.findIndex(line => line.includes(`: ${ipvsDevice}: <`));
-  if (start < 0) return null;
+  if (start < 0 || lines.some(line => /\bip\s(?:-\S+\s+)*a(?:d|dd|ddr|ddress)?\b[^|]*\|/.test(line))) return null;
   const rest = lines.slice(start + 1);
   const end = rest.findIndex(line => !/^\s*(?:link\/|inet6? |valid_lft |altname )/.test(line));
   const own = end < 0 ? rest : rest.slice(0, end);
@@ -40,4 +41,11 @@ export function listedDevice(lines: readonly string[]): string | null {
   const addresses = own.flatMap(line => /^\s*inet6? ([\da-f.:]+)\/(\d+)/.exec(line)?.slice(1, 3) ?? []);
   const infos = addresses.flatMap((local, at) => (at % 2 === 0 ? [{local, prefixlen: Number(addresses[at + 1])}] : []));
   return JSON.stringify([{ifname: ipvsDevice, addr_info: infos}]);
+}
+
+/** What the kernel says of virtual servers: `IPVS: rr: TCP 10.96.33.7:80 - no destination available`. Null if it says nothing. */
+export function unservedIn(lines: readonly string[]): string | null {
+  const servers = new Set(lines.flatMap(line => /\bIPVS: \w+: (\w+ \S+:\d+) - no destination available/.exec(line)?.[1] ?? []));
+  if (servers.size === 0) return null;
+  return `the virtual server ${someOf([...servers])} has no real server that takes connections: there is none, or all have the weight 0`;
 }

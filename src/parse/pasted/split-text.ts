@@ -3,8 +3,9 @@ import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
-import {listedEndpoints, listedObjects} from './listed-objects.ts';
-import {asSavedSets, listedDevice} from './listed-state.ts';
+import {listedObjects} from './listed-objects.ts';
+import {endOfTrace, tracedPackets} from './traced-packets.ts';
+import {asSavedSets, listedDevice, unservedIn} from './listed-state.ts';
 import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
 /** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump` says why). */
@@ -33,6 +34,11 @@ export function noDump(content: Buffer): string {
     return `is a log of a program that does not reach ${address} (${why}): what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (log !== null)
     return `is a log of kube-proxy alone, ${failure === '' ? 'without an error' : `in which no failure is known. Its last error is: ${failure}`}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
+  const unserved = unservedIn(lines);
+  if (unserved !== null) return `has no rules, and what the kernel says: ${unserved}. What the node has, ipvsadm -Ln prints`;
+  const traced = tracedPackets(lines);
+  if (traced.length > 0)
+    return `has no rules, and lines of traced packets: ${someOf([...new Set(traced.map(packet => endOfTrace(packet, [])))], {max: 2})}. What the rules there are, iptables-save or nft list ruleset prints`;
   const described = describedService(lines) ?? listedObjects(lines);
   if (described !== null) return described;
   if (listedDevice(lines) !== null)
@@ -88,8 +94,8 @@ function samePortText(lines: readonly string[]): string {
 const maxShown = 100_000;
 const isRow = /^\s*(?:\d+[KMGT]?\s+\d+[KMGT]?\s+)?[A-Za-z][\w-]*\s+(?:tcp|udp|sctp|icmp|all|\d+)\s+(?:--|-f|!f)\s/;
 
-/** The text, where kubectl lists endpoints beside the rules (`listedEndpoints`). */
-export const kubectlLists = 'kubectl-lists';
+/** The text itself, where it shows more than rules: what kubectl lists, a log, traced packets. */
+export const wholeText = 'pasted-text';
 
 /** The files of a bundle that a pasted text contains. */
 type PastedFiles = ReadonlyMap<string, Buffer>;
@@ -121,7 +127,7 @@ function splitText(content: Buffer): PastedFiles {
   if (parts.ipset.some(line => line !== '')) files.set('ipset-save', Buffer.from(parts.ipset.join('\n')));
   const device = files.size === 0 ? null : listedDevice(lines);
   if (device !== null) files.set('kube-ipvs0.json', Buffer.from(device));
-  if (files.size > 0 && listedEndpoints(lines).size > 0) files.set(kubectlLists, Buffer.from(lines.join('\n')));
+  if (files.size > 0) files.set(wholeText, Buffer.from(lines.join('\n')));
   return files;
 }
 
@@ -136,6 +142,11 @@ const otherTools = [
   'Members:',
   ' dport=',
   '.go:',
+  'NAME ',
+  'Endpoints:',
+  'apiVersion',
+  'TRACE: ',
+  'trace id ',
 ];
 const isRuleLine =
   /^\s*(?:\*(?:nat|filter|mangle|raw|security)\s*$|-[APN] \S+|(?:[>+*-]\s+)*Chain \S+ \(|\[\d+:\d+\] -A|:[A-Za-z][\w-]* [A-Z-])/;
@@ -169,6 +180,7 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
   const lists = /^(?:Endpoint(?:s|Slice),)(?:Node,)?Service$/.test([...listed].sort().join());
   const shows =
     lists ||
+    own.some(line => line.includes("is incompatible, use 'nft' tool")) ||
     lines.some(
       line =>
         /kube-proxy.*\blogs?\b|\blogs?\b.*kube-proxy/.test(line) ||

@@ -14,18 +14,25 @@ export const serviceList: Renderer = (report, options) => {
   const style = styleOf(options.color);
   const verdict = wrapLines(verdictLine(report, style), options.width);
   if (report.traces.length === 0) return [verdict, wrapLines(nothingListed(report), options.width)].join('\n\n');
+  const said = saidOf(report);
   return [
     verdict,
     table(report, options.width),
+    ...(said === '' ? [] : [wrapLines(said, options.width)]),
     `${plural(report.summary.services, 'Service')}; svc-trace trace NAME --from FILE draws one`,
   ].join('\n\n');
 };
 
-function nothingListed({nodes}: Report): string {
-  const isOfNft = nodes.some(({reason}) => reason === printedByNft);
+function nothingListed(report: Report): string {
+  const isOfNft = report.nodes.some(({reason}) => reason === printedByNft);
   if (isOfNft) return `These are ${printedByNft}.`;
-  const [said] = nodes.flatMap(({reason}) => (reason === undefined || reason === onlyRules ? [] : escapeText(reason)));
-  return `These rules contain no Service of kube-proxy.${said === undefined ? '' : ` ${said}`}`;
+  return `These rules contain no Service of kube-proxy. ${saidOf(report)}`.trim();
+}
+
+/** What the text shows beside the Services. */
+function saidOf({nodes}: Report): string {
+  const [said = ''] = nodes.flatMap(({reason}) => (reason === undefined || reason === onlyRules ? [] : escapeText(reason)));
+  return said;
 }
 
 function table({traces}: Report, width: number): string {

@@ -1,0 +1,125 @@
+import {joinHostPort} from '../../model/address.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
+import {undecorate} from '../iptables/pasted-text.ts';
+
+/** A packet that the kernel traced (target TRACE, `nft monitor trace`): where its last line stands. */
+export interface TracedPacket {
+  /** As it came, and as it was last seen; null where no line shows it. */
+  readonly first: TracedTuple | null;
+  readonly last: TracedTuple | null;
+  readonly table: string;
+  readonly chain: string;
+  readonly step: 'rule' | 'policy' | 'return';
+  /** Of the rule in its chain, from 1; null where the line does not have it. */
+  readonly rule: number | null;
+  /** The rule or its verdict, where the line has it. */
+  readonly text: string;
+  /** Whether a line of table nat shows that the packet may be translated, and whether it got to POSTROUTING. */
+  readonly passedNat: boolean;
+  readonly isLeaving: boolean;
+}
+
+interface TracedTuple {
+  readonly source: string;
+  readonly destination: string;
+}
+
+/** The packets that lines of a trace show, each with its last line. */
+export function tracedPackets(lines: readonly string[]): readonly TracedPacket[] {
+  const packets = new Map<string, TracedPacket>();
+  for (const line of lines) {
+    if (!/TRACE: |trace id /.test(line)) continue;
+    const step = stepOfIptables(undecorate(line)) ?? stepOfNft(undecorate(line));
+    if (step === null) continue;
+    const {key, tuple, place} = step;
+    const known = packets.get(key);
+    const last = tuple ?? known?.last ?? null;
+    packets.set(key, {
+      ...place,
+      first: known?.first ?? last,
+      last,
+      passedNat: known?.passedNat === true || /nat/.test(`${place.table} ${place.chain}`),
+      isLeaving: known?.isLeaving === true || /POSTROUTING|postrouting/.test(place.chain),
+    });
+  }
+  return [...packets.values()];
+}
+
+interface TraceLine {
+  readonly key: string;
+  readonly tuple: TracedTuple | null;
+  readonly place: Pick<TracedPacket, 'table' | 'chain' | 'step' | 'rule' | 'text'>;
+}
+
+/** `TRACE: filter:FORWARD:policy:4 IN=… SRC=…`; of xtables-monitor `TRACE: 2 fc475095 filter:FORWARD:rule:0x4:DROP  -4 -t filter -A …`. */
+function stepOfIptables(line: string): TraceLine | null {
+  const [, id, table = '', chain = '', step = '', number = '', verdict = '', rest = ''] =
+    /\bTRACE: (?:\d+ ([\da-f]+) )?(raw|mangle|nat|filter|security):([\w.-]+):(rule|policy|return):(\w+)(?::(\w+))?(.*)/.exec(line) ?? [];
+  if (step !== 'rule' && step !== 'policy' && step !== 'return') return null;
+  const field = (name: string): string => new RegExp(` ${name}=(\\S+)`).exec(rest)?.[1] ?? '';
+  const address = (name: string, port: string): string =>
+    field(port) === '' ? field(name) : joinHostPort(field(name), Number(field(port)));
+  const tuple = field('SRC') === '' ? null : {source: address('SRC', 'SPT'), destination: address('DST', 'DPT')};
+  const text = /-A .*/.exec(rest)?.[0] ?? (/^(?:DROP|REJECT|ACCEPT)$/.test(verdict) ? verdict : '');
+  // Translation changes the addresses, and no other packet at the time has the same numbers.
+  const key = id ?? ['PROTO', 'SPT', 'ID', 'SEQ'].map(field).join();
+  return {key, tuple, place: {table, chain, step, rule: id === undefined ? Number(number) : null, text}};
+}
+
+/** `trace id 9ab1 inet firewalld filter_FORWARD rule reject with icmpx admin-prohibited (verdict drop)`. */
+function stepOfNft(line: string): TraceLine | null {
+  const [, id, table = '', chain = '', kind = '', rest = ''] =
+    /\btrace id (\w+) ((?:ip6?|inet) \S+) (\S+) (rule|verdict|policy|packet:) ?(.*)/.exec(line) ?? [];
+  if (id === undefined) return null;
+  const part = (name: string): string => new RegExp(`\\b${name} (\\S+)`).exec(rest)?.[1] ?? '';
+  if (kind === 'packet:') {
+    const address = (name: string, port: string): string =>
+      part(port) === '' ? part(`ip6? ${name}`) : joinHostPort(part(`ip6? ${name}`), Number(part(port)));
+    return {
+      key: id,
+      tuple: {source: address('saddr', 'sport'), destination: address('daddr', 'dport')},
+      place: {table, chain, step: 'rule', rule: null, text: ''},
+    };
+  }
+  const step = kind === 'policy' ? 'policy' : 'rule';
+  return {key: id, tuple: null, place: {table, chain, step, rule: null, text: kind === 'verdict' ? `verdict ${rest}` : rest}};
+}
+
+/** Where the trace ends, in words; with the rule or policy there, where the text has it too. */
+export function endOfTrace({first, last, table, chain, step, rule, text, ...packet}: TracedPacket, rulesets: readonly Ruleset[]): string {
+  const whole = rulesets.map(({tables}) => tables.get(table)?.chains.get(chain)).find(found => found !== undefined);
+  const known = rule === null || whole?.complete !== true ? undefined : whole.rules()[rule - 1]?.text;
+  const policy = whole?.policy ?? /\b(?:drop|accept|DROP|ACCEPT)\b/.exec(text)?.[0];
+  const place = `${table}${table.includes(' ') ? ' ' : '/'}${chain}`;
+  const what = text === '' ? known : text;
+  const at =
+    step === 'policy'
+      ? `the policy of ${place}${policy == null ? '' : `, which is ${policy.toUpperCase()}`}`
+      : `${rule === null ? 'a rule' : `rule ${rule}`} of ${place}${what === undefined ? '' : `: ${what}`}`;
+  const tuple = first === null ? 'a packet' : `${withoutPort(first.source)} → ${first.destination}`;
+  const to =
+    first === null || last === null
+      ? ''
+      : first.destination === last.destination
+        ? packet.passedNat && packet.isLeaving
+          ? ', which no rule translated,'
+          : ''
+        : `, sent on to ${last.destination},`;
+  const accepts =
+    /^accept/i.test(step === 'policy' ? (policy ?? '') : text) || /\(verdict accept\)|-j ACCEPT|^verdict accept/.test(what ?? '');
+  const end = packet.isLeaving
+    ? ': it leaves this node, and what becomes of it is on the next one'
+    : accepts
+      ? ''
+      : /INPUT|input/.test(chain)
+        ? ': it is dropped there, or a process of the node got it'
+        : /^(?:filter|inet|ip )/.test(table)
+          ? ': no line follows, so that it was dropped or refused there'
+          : '';
+  return `the trace of ${tuple}${to} ends at ${at}${end}`;
+}
+
+/** The source port is another one each time. */
+function withoutPort(hostPort: string): string {
+  return hostPort.replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
+}

@@ -1,0 +1,244 @@
+/** What a text shows beside its rules is compared with them: lists of kubectl, kube-ipvs0, logs, traced packets, and connections. */
+import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {noDump} from '../../src/parse/pasted/split-text.ts';
+import {serviceList} from '../../src/render/table/service-list.ts';
+import {headlineOf} from '../../src/render/verdict-line.ts';
+import {plain} from '../render/report.ts';
+import {snapshotOfText, traceText} from './trace-text.ts';
+
+/** The reason of check, without the Services of the rules. */
+function said(text: string): string {
+  const [, shows = ''] =
+    /What was read shows: (.*) \((?:no rules|\d+ rules?)/.exec(
+      diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).nodes[0]?.reason ?? '',
+    ) ?? [];
+  return shows;
+}
+
+const server = (address: string, real = '  -> 10.244.1.5:8080             Masq    1      0          0\n') => `TCP  ${address} rr\n${real}`;
+const servers = (...rows: readonly string[]) =>
+  `# ipvsadm -Ln\nIP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn\n${rows.join('')}`;
+const services =
+  '$ kubectl get svc\nNAME  TYPE       CLUSTER-IP   EXTERNAL-IP  PORT(S)       AGE\nweb   NodePort   10.96.1.1    <none>       80:30100/TCP  3d\n\n';
+const endpoints = (list: string) => `$ kubectl get ep\nNAME  ENDPOINTS   AGE\nweb   ${list}   3d\n\n`;
+const device = (...addresses: readonly string[]) =>
+  `# ip addr show kube-ipvs0\n6: kube-ipvs0: <BROADCAST,NOARP> mtu 1500 qdisc noop state DOWN\n${addresses.map(address => `    inet ${address}/32 scope global kube-ipvs0\n       valid_lft forever preferred_lft forever\n`).join('')}`;
+const kubernetes =
+  '-A KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m comment --comment "default/kubernetes:https cluster IP" -m tcp --dport 443 -j KUBE-SVC-NPX46M4PTMTKRN6Y';
+const chain = (...rules: readonly string[]) => ['# iptables -t nat -S KUBE-SERVICES', '-N KUBE-SERVICES', ...rules, ''].join('\n');
+
+describe('a Service that kubectl lists', () => {
+  const lacks = 'no entry for web (10.96.1.1, port 80/TCP), which kubectl lists';
+
+  test('is missing in virtual servers and in KUBE-SERVICES that are shown whole', () => {
+    expect(said(services + servers(server('10.96.0.1:443')))).toBe(`ipvsadm shows ${lacks}`);
+    expect(said(services + chain(kubernetes))).toBe(`KUBE-SERVICES of table nat has ${lacks} unless the Service has no endpoint`);
+    expect(said(services + endpoints('10.244.1.5:8080') + chain(kubernetes))).toBe(
+      `KUBE-SERVICES of table nat has ${lacks} with the endpoints 10.244.1.5:8080`,
+    );
+  });
+
+  test.each([
+    ['grep left some of them', services + servers(server('10.96.0.1:443')).replace('-Ln', '-Ln | grep -A1 10.96.0.1')],
+    [
+      'grep left some rules',
+      services + chain(kubernetes).replace('-S KUBE-SERVICES', '-S | grep kubernetes').replace('-N KUBE-SERVICES\n', ''),
+    ],
+    ['it has no endpoint, which other rules refuse', services + endpoints('<none>') + chain(kubernetes)],
+    ['they serve it', services + servers(server('10.96.1.1:80'))],
+    ['it is headless', services.replace('10.96.1.1', 'None     ') + chain(kubernetes)],
+  ])('is not said to be missing where %s', (_, text) => {
+    expect(said(text)).toBe('');
+  });
+
+  test('gets nothing at an endpoint whose real server has the weight 0', () => {
+    const weightless = servers(server('10.96.1.1:80', '  -> 10.244.1.5:8080   Masq    0      0          0\n'));
+    expect(said(services + endpoints('10.244.1.5:8080') + weightless)).toMatch(
+      /^web sends nothing to 10\.244\.1\.5:8080, which kubectl lists as its endpoint, .* or all have the weight 0$/,
+    );
+    expect(said(services + endpoints('10.244.1.5:8080') + servers(server('10.96.1.1:80')))).toBe('');
+  });
+});
+
+describe('endpoints that kubectl prints as', () => {
+  const rules = [
+    '$ sudo iptables-save | grep web',
+    '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-TCOU7JCQXEZGVUNU',
+    '-A KUBE-SVC-TCOU7JCQXEZGVUNU -m comment --comment "shop/web:http" -j KUBE-SEP-5V2UTJDVBQ73MZHD',
+    '-A KUBE-SEP-5V2UTJDVBQ73MZHD -p tcp -m comment --comment "shop/web:http" -m tcp -j DNAT --to-destination 10.244.1.9:8080',
+    '',
+  ].join('\n');
+  const slice = (address: string) =>
+    `apiVersion: v1\nitems:\n- addressType: IPv4\n  apiVersion: discovery.k8s.io/v1\n  endpoints:\n  - addresses:\n    - ${address}\n  kind: EndpointSlice\n  metadata:\n    labels:\n      kubernetes.io/service-name: web\n    name: web-x7k2p\n    namespace: shop\n  ports:\n  - port: 8080\nkind: List\n`;
+  const json = (address: string) =>
+    `${JSON.stringify({apiVersion: 'v1', kind: 'Endpoints', metadata: {name: 'web', namespace: 'shop'}, subsets: [{addresses: [{ip: address}], ports: [{port: 8080}]}]}, null, 4)}\n`;
+  const table = (address: string) =>
+    `$ kubectl get endpointslices\nNAME        ADDRESSTYPE   PORTS   ENDPOINTS    AGE\nweb-x7k2p   IPv4          8080    ${address}   3d\n`;
+
+  test.each([
+    ['YAML', slice],
+    ['JSON', json],
+    ['a table of EndpointSlices', table],
+  ])('%s show which one of the rules is stale', (_, list) => {
+    expect(said(list('10.244.1.5') + rules)).toBe(
+      'shop/web:http sends to 10.244.1.9:8080, which is none of the endpoints that kubectl lists (10.244.1.5:8080)',
+    );
+    expect(said(list('10.244.1.9') + rules)).toBe('');
+  });
+
+  test('anything are not compared with an endpoint whose chain is not shown', () => {
+    const text = table('10.244.1.5') + rules.replace(/-A KUBE-SEP.*\n/, '');
+    expect(said(text)).toBe('');
+    expect(traceText(snapshotOfText(text)).findings.map(({code}) => code)).not.toContain('ST203');
+  });
+
+  test('YAML whose fields are of other types tell nothing', () => {
+    expect(said(slice('10.244.1.5').replace(/ports:\n.*\n/, 'ports: 5\n') + rules)).toBe('');
+  });
+});
+
+describe('kube-ipvs0', () => {
+  test('lacks an address of a virtual server, and of a Service that kubectl lists', () => {
+    const lacks = /^kube-ipvs0 lacks 10\.96\.1\.1, which is the address of virtual servers: packets of pods pass the node by/;
+    expect(said(servers(server('10.96.0.1:443'), server('10.96.1.1:80')) + device('10.96.0.1'))).toMatch(lacks);
+    expect(said(servers(server('10.96.0.1:443')) + services + device('10.96.0.1'))).toMatch(/kube-ipvs0 lacks 10\.96\.1\.1/);
+  });
+
+  test.each([
+    ['it has all', device('10.96.0.1', '10.96.1.1')],
+    ['another interface has it', `${device('10.96.0.1')}7: dummy0: <UP> mtu 1500\n    inet 10.96.1.1/32 scope global dummy0\n`],
+    ['the command left some out', device('10.96.0.1').replace('show kube-ipvs0', 'show | grep -A2 kube-ipvs0')],
+  ])('lacks nothing where %s', (_, list) => {
+    expect(said(servers(server('10.96.0.1:443'), server('10.96.1.1:80'), server('172.18.0.11:30100')) + list)).toBe('');
+  });
+});
+
+describe('the log of kube-proxy', () => {
+  const opened = (text: string) => `I1105 02:56:50.065117   28276 proxier.go:1680] ${text}\n`;
+  const words = /opened node port 30100 of shop\/web:http, and no rule of this text has it/;
+
+  test('says that a node port was opened that no rule has', () => {
+    for (const text of [
+      'Opened local port "nodePort for shop/web:http" (:30100/tcp)',
+      String.raw`"Opened local port" port="\"nodePort for shop/web:http\" (:30100/tcp4)"`,
+    ]) {
+      expect(said(opened(text) + chain(kubernetes))).toMatch(words);
+      const list = serviceList(traceText(snapshotOfText(opened(text) + chain(kubernetes))), {...plain, width: 999});
+      expect(list).toMatch(/\n\nThe text shows: the log says that .*\n\n1 Service;/);
+    }
+    const rule = '-A KUBE-NODEPORTS -p tcp -m comment --comment "shop/web:http" -m tcp --dport 30100 -j KUBE-EXT-TCOU7JCQXEZGVUNU\n';
+    expect(said(opened('Opened local port "nodePort for shop/web:http" (:30100/tcp)') + rule)).toBe('');
+  });
+
+  test('has its cause in the first line of check', () => {
+    const text = `${chain(kubernetes)}E0412 08:20:11.3   1 reflector.go:138] k8s.io/client-go/informers/factory.go:134: Failed to watch *v1.Service: failed to list *v1.Service: Unauthorized\n$ kubectl logs kube-proxy-x7k2p\n`;
+    expect(headlineOf(diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}))).toContain(
+      'do not accept the credentials of each other (ST505)',
+    );
+  });
+});
+
+describe('a traced packet', () => {
+  const line = (place: string, destination = 'DST=10.96.1.1', port = 80) =>
+    `May  8 15:51:07 node-a kernel: [3098.5] TRACE: ${place} IN=eth0 OUT= SRC=10.244.1.3 ${destination} LEN=60 ID=28265 DF PROTO=TCP SPT=14024 DPT=${port} SEQ=1726 ACK=0 SYN\n`;
+  const start = line('raw:PREROUTING:policy:2') + line('nat:PREROUTING:rule:1') + line('nat:KUBE-SEP-5V2UTJDVBQ73MZHD:rule:2');
+  const sent = (place: string) => line(place, 'DST=10.244.2.5', 8080);
+  const lead = 'the trace of 10.244.1.3 → 10.96.1.1:80, sent on to 10.244.2.5:8080, ends at';
+
+  test('says where it ends, without any rules', () => {
+    expect(noDump(Buffer.from(start + sent('filter:FORWARD:policy:4')))).toContain(
+      `${lead} the policy of filter/FORWARD: no line follows, so that it was dropped or refused there`,
+    );
+    expect(noDump(Buffer.from(start + sent('filter:FORWARD:policy:4') + sent('nat:POSTROUTING:policy:3')))).toContain(
+      `${lead} the policy of nat/POSTROUTING: it leaves this node`,
+    );
+  });
+
+  test('names the rule of its last line, where the text has its chain', () => {
+    const rules = '# iptables -S FORWARD\n-P FORWARD DROP\n-A FORWARD -i docker0 -j ACCEPT\n-A FORWARD -d 10.244.2.0/24 -j DROP\n';
+    expect(said(start + sent('filter:FORWARD:rule:2') + rules)).toContain(
+      `${lead} rule 2 of filter/FORWARD: -A FORWARD -d 10.244.2.0/24 -j DROP: no line follows`,
+    );
+    expect(said(start + sent('filter:FORWARD:policy:3') + rules)).toContain(`${lead} the policy of filter/FORWARD, which is DROP`);
+  });
+
+  test('is that of nft monitor trace and of xtables-monitor too', () => {
+    const nft =
+      'trace id 5c2a ip raw pre packet: iif "eth0" ether saddr 02:42:ac:12:00:01 ip saddr 10.244.1.3 ip daddr 10.96.1.1 tcp sport 5 tcp dport 80\ntrace id 5c2a inet fw forward rule tcp dport 8080 drop (verdict drop)\n';
+    expect(noDump(Buffer.from(nft))).toContain(
+      'the trace of 10.244.1.3 → 10.96.1.1:80 ends at a rule of inet fw forward: tcp dport 8080 drop (verdict drop)',
+    );
+    const xtables = ' TRACE: 2 fc475095 filter:FORWARD:rule:0x4:DROP  -4 -t filter -A FORWARD -d 10.244.2.0/24 -j DROP\n';
+    expect(noDump(Buffer.from(xtables))).toContain(
+      'the trace of a packet ends at a rule of filter/FORWARD: -A FORWARD -d 10.244.2.0/24 -j DROP',
+    );
+  });
+});
+
+test('connections of IPVS that wait for an answer, and what the kernel says, name the virtual server', () => {
+  const waiting = 'TCP 00:57  SYN_RECV    10.244.1.3:40112   10.96.1.1:80      10.244.1.5:8080\n';
+  expect(said(`# ipvsadm -Lnc\n${waiting}${servers(server('10.96.1.1:80'))}`)).toMatch(
+    /^1 connection to 10\.96\.1\.1:80 waits for 10\.244\.1\.5:8080: it does not answer/,
+  );
+  const kernel = '[ 1234.5] IPVS: rr: TCP 10.96.1.1:80 - no destination available\n';
+  const empty = 'the virtual server TCP 10.96.1.1:80 has no real server that takes connections';
+  expect(said(kernel + servers(server('10.96.0.1:443')))).toContain(empty);
+  expect(noDump(Buffer.from(kernel))).toContain(empty);
+});
+
+test('a connection that is tracked without translation is told although its endpoints are not shown', () => {
+  const rule =
+    '-A KUBE-SERVICES -d 192.0.2.5/32 -p tcp -m comment --comment "shop/web:http loadbalancer IP" -m tcp --dport 80 -j KUBE-EXT-TCOU7JCQXEZGVUNU\n';
+  const flow = (source: string) =>
+    `tcp      6 48 SYN_SENT src=203.0.113.7 dst=192.0.2.5 sport=63302 dport=80 [UNREPLIED] src=${source} dst=203.0.113.7 sport=80 dport=63302 mark=0 use=1\n`;
+  const codes = (text: string) => traceText(snapshotOfText(text)).findings.map(({code}) => code);
+  expect(codes(flow('192.0.2.5') + rule)).toEqual(['ST508']);
+  expect(codes(flow('10.244.1.5') + rule)).toEqual([]);
+});
+
+describe('ports that two rules publish', () => {
+  const dnat = (port: number) => `\t\ttcp dport 8080 counter packets 1 bytes 60 dnat to 10.244.9.${port}:80\n`;
+  const table = (match: string) =>
+    `table ip nat {\n\tchain CNI-HOSTPORT-DNAT {\n\t\t${match} counter packets 1 bytes 60 jump CNI-DN-aa\n\t\tip protocol tcp tcp dport 8080 counter packets 0 bytes 0 jump CNI-DN-bb\n\t}\n\tchain CNI-DN-aa {\n${dnat(58)}\t}\n\tchain CNI-DN-bb {\n${dnat(77)}\t}\n}\n`;
+
+  test('are found where nft prints them', () => {
+    expect(said(table('ip protocol tcp tcp dport 8080'))).toMatch(
+      /^2 rules of CNI-HOSTPORT-DNAT publish port 8080\/tcp: CNI-DN-aa is the first/,
+    );
+    expect(said(table('ip protocol tcp tcp dport 8081'))).toBe('');
+    expect(said(table('ip daddr 192.0.2.1 tcp dport 8080'))).toBe('');
+  });
+});
+
+test('a host port takes the packets of a virtual server where it is asked before KUBE-SERVICES', () => {
+  const nat = (...hooks: readonly string[]) =>
+    [
+      ...['# iptables -t nat -S', '-P PREROUTING ACCEPT', '-N CNI-HOSTPORT-DNAT', '-N CNI-DN-aa'],
+      ...hooks.map(hook => `-A PREROUTING ${hook}`),
+      ...['-A CNI-HOSTPORT-DNAT -j CNI-DN-aa', '-A CNI-DN-aa -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.244.1.7:443', ''],
+    ].join('\n');
+  const [ports, portals] = ['-m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT', '-j KUBE-SERVICES'];
+  const shown = servers(server('10.96.0.1:443'));
+  expect(said(nat(ports, portals) + shown)).toMatch(/^host port 443 \(CNI-DN-aa, to 10\.244\.1\.7:443\) takes packets to 10\.96\.0\.1:443/);
+  expect(said(nat(portals, ports) + shown)).toBe('');
+  expect(said(nat(ports, portals) + servers(server('10.96.0.1:6443')))).toBe('');
+});
+
+describe('a policy of FORWARD that drops', () => {
+  const forward = (...rules: readonly string[]) => ['# iptables -S FORWARD', '-P FORWARD DROP', ...rules, ''].join('\n');
+  const [own, docker] = ['-A FORWARD -j KUBE-FORWARD', '-A FORWARD -i docker0 ! -o docker0 -j ACCEPT'];
+
+  test('is named where no rule accepts packets between pods', () => {
+    for (const text of [forward(own), forward(own, docker)]) expect(said(text)).toMatch(/^the policy of filter\/FORWARD is DROP/);
+  });
+
+  test.each([
+    ['a rule of pods accepts', forward(own, '-A FORWARD -s 10.244.0.0/16 -j ACCEPT')],
+    ['a plugin has a chain', forward(own, '-A FORWARD -j cali-FORWARD')],
+    ['it accepts', forward(own).replace('DROP', 'ACCEPT')],
+    ['grep left some rules', forward(own).replace('-S FORWARD', '-S FORWARD | grep KUBE')],
+  ])('is not where %s', (_, text) => {
+    expect(said(text)).toBe('');
+  });
+});
