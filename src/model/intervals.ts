@@ -14,6 +14,10 @@ export function intervalsOf(ranges: Iterable<readonly [low: bigint, high: bigint
 }
 
 export function intersect(a: Intervals, b: Intervals): Intervals {
+  return madeOnce(intersections, a, b, intersectEach);
+}
+
+function intersectEach(a: Intervals, b: Intervals): Intervals {
   const result: [bigint, bigint][] = [];
   // Nearly all sets are one range, and the other side may have thousands.
   for (let i = 0, j = a[0] === undefined ? 0 : firstNotBelow(b, a[0][0]); i < a.length && j < b.length; ) {
@@ -30,9 +34,26 @@ export function intersect(a: Intervals, b: Intervals): Intervals {
 const none = [1n, 0n] as const;
 
 export function subtract(a: Intervals, b: Intervals): Intervals {
-  const [only, ...others] = a.length < b.length ? [] : b;
-  return only !== undefined && others.length === 0 ? subtractOne(a, only) : subtractEach(a, b);
+  if (b.length === 0) return a;
+  const [only] = b;
+  return only !== undefined && b.length === 1 ? subtractOne(a, only) : madeOnce(differences, a, b, subtractEach);
 }
+
+type Made = WeakMap<Intervals, WeakMap<Intervals, Intervals>>;
+
+/** A block list of thousands of ranges stands beside the same senders in each question about a Service port. */
+function madeOnce(made: Made, a: Intervals, b: Intervals, make: (a: Intervals, b: Intervals) => Intervals): Intervals {
+  if (a.length + b.length < manyRanges) return make(a, b);
+  const withA = made.get(a) ?? new WeakMap<Intervals, Intervals>();
+  made.set(a, withA);
+  const result = withA.get(b) ?? make(a, b);
+  withA.set(b, result);
+  return result;
+}
+
+const manyRanges = 1000;
+const intersections: Made = new WeakMap();
+const differences: Made = new WeakMap();
 
 /** Of thousands of ranges those beside it are copied as they are. */
 function subtractOne(a: Intervals, [low, high]: Intervals[number]): Intervals {

@@ -36,3 +36,15 @@ describe('sets of ranges are sets of their numbers', () => {
     expect(intersect(a, b)).toEqual(intersect(b, a));
   });
 });
+
+test('of thousands of ranges the first answer and each later one are those of their numbers', () => {
+  const random = seededRandom(11);
+  const many = (): Intervals => intervalsOf(Array.from({length: 1000}, () => BigInt(random.below(4000))).map(value => [value, value]));
+  const [a, b] = [many(), many()];
+  const numbers = Array.from({length: 4000}, (_, index) => BigInt(index));
+  const listedIn = (intervals: Intervals) => numbers.filter(value => holds(intervals, value));
+  for (const [one, other] of [[a, b] as const, [b, a] as const, [a, b] as const, [b, a] as const]) {
+    expect(listedIn(intersect(one, other))).toEqual(listedIn(one).filter(value => holds(other, value)));
+    expect(listedIn(subtract(one, other))).toEqual(listedIn(one).filter(value => !holds(other, value)));
+  }
+});
