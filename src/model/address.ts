@@ -103,6 +103,16 @@ export function addressInside(cidr: Cidr, taken: ReadonlySet<string>): string | 
   return null;
 }
 
+/**
+ * Addresses that do not identify a cluster and whose meaning a diagnosis needs: private, shared, loopback, link-local, multicast, reserved
+ * and benchmark ranges. Documentation ranges are not included: on a real node they would be real addresses.
+ */
+export const unidentifiedRanges: Readonly<Record<Family, readonly string[]>> = {
+  IPv4: `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16 198.18.0.0/15
+    224.0.0.0/3`.split(/\s+/),
+  IPv6: '::/8 64:ff9b::/96 100::/64 fc00::/7 fe80::/10 fec0::/10 ff00::/8'.split(' '),
+};
+
 export function formatAddress(family: Family, value: bigint): string {
   const bytes = Array.from({length: bitsOf(family) / 8}, (_, index) => Number((value >> BigInt(bitsOf(family) - 8 * (index + 1))) & 255n));
   const address = ipaddr.fromByteArray(bytes);

@@ -22,6 +22,7 @@ function linkOf(fields: Fields): Link {
     isPromiscuous: flags.includes('PROMISC'),
     mtu: numberOf(fields['mtu']),
     ...(groupOf(fields) === 'default' ? {} : {group: groupOf(fields)}),
+    ...('link_type' in fields ? {type: linkType(String(fields['link_type']))} : {}),
     master: stringOf(fields['master']),
     isPeerElsewhere: 'link_netnsid' in fields,
     isIsolated: port?.['isolated'] === true,
@@ -40,6 +41,11 @@ function linkOf(fields: Fields): Link {
         : null,
     callsIptables: {IPv4: data?.['nf_call_iptables'] === 1, IPv6: data?.['nf_call_ip6tables'] === 1},
   };
+}
+
+/** As nft names it. */
+function linkType(text: string): string {
+  return {tunnel6: 'ipip6', gre: 'ipgre'}[text] ?? text;
 }
 
 function groupOf(fields: Fields): string {
@@ -99,7 +105,7 @@ export function parsePolicyRules(text: string, family: Family): readonly PolicyR
 /** What is evaluated, or no condition. */
 const knownFields = new Set(
   [
-    'priority not src srclen dst dstlen fwmark fwmask iif iif_detached table suppress_prefixlen goto unresolved nop action protocol',
+    'priority not src srclen dst dstlen fwmark fwmask tos iif iif_detached table suppress_prefixlen goto unresolved nop action protocol',
     'ipproto sport sport_start sport_end dport dport_start dport_end uid_start uid_end',
   ].flatMap(names => names.split(' ')),
 );
@@ -109,6 +115,7 @@ function policyRule(fields: Fields, family: Family): PolicyRule {
   const to = networkOf(fields['dst'], fields['dstlen'], family);
   const mark = hexOf(fields['fwmark']);
   const mask = hexOf(fields['fwmask']) ?? 0xffffffff;
+  const tos = hexOf(fields['tos']);
   return {
     priority: numberOf(fields['priority']) ?? 0,
     isInverted: 'not' in fields,
@@ -116,6 +123,7 @@ function policyRule(fields: Fields, family: Family): PolicyRule {
     to: to === 'unknown' ? null : to,
     mark: mark === null ? null : {value: mark, mask},
     iif: stringOf(fields['iif']),
+    tos,
     protocol: stringOf(fields['ipproto']),
     sourcePorts: rangeOf(fields, 'sport'),
     ports: rangeOf(fields, 'dport'),
@@ -123,6 +131,8 @@ function policyRule(fields: Fields, family: Family): PolicyRule {
     unevaluated: [
       ...Object.keys(fields).filter(name => !knownFields.has(name)),
       ...(from === 'unknown' || to === 'unknown' ? ['an address'] : []),
+      // iproute2 may print a name for it.
+      ...(tos === null && 'tos' in fields ? ['tos'] : []),
     ],
     action: actionOf(fields),
   };

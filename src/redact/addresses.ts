@@ -1,5 +1,5 @@
 import {createHmac} from 'node:crypto';
-import {type Address, type Family, formatAddress, parseAddress, parseCidr} from '../model/address.ts';
+import {type Address, type Family, formatAddress, parseAddress, parseCidr, unidentifiedRanges} from '../model/address.ts';
 
 /**
  * Replaces public addresses and preserves prefixes: two replaced addresses share as many leading bits as the originals, so an address stays
@@ -115,17 +115,10 @@ const nat64: Bits = toBits('IPv6', 0x0064ff9bn << 96n).slice(0, 96);
 /** The first bits of a network, one character each. */
 type Bits = string;
 
-/**
- * Addresses that do not identify a cluster and whose meaning a diagnosis needs: private, shared, loopback, link-local, multicast, reserved
- * and benchmark ranges. Documentation ranges are not included: on a real node they would be real addresses.
- */
-const ranges: Readonly<Record<Family, readonly string[]>> = {
-  IPv4: `0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.168.0.0/16 198.18.0.0/15
-    224.0.0.0/3`.split(/\s+/),
-  IPv6: '::/8 64:ff9b::/96 100::/64 fc00::/7 fe80::/10 fec0::/10 ff00::/8'.split(' '),
+const keptBits: Readonly<Record<Family, readonly Bits[]>> = {
+  IPv4: unidentifiedRanges.IPv4.map(bitsOfRange),
+  IPv6: unidentifiedRanges.IPv6.map(bitsOfRange),
 };
-
-const keptBits: Readonly<Record<Family, readonly Bits[]>> = {IPv4: ranges.IPv4.map(bitsOfRange), IPv6: ranges.IPv6.map(bitsOfRange)};
 
 /** Whether the address, as bits, stays as it is. */
 function isKept(family: Family, address: Bits): boolean {

@@ -55,21 +55,9 @@ function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): readonl
   const merged = new Map<string, Branch<R>>();
   for (const branch of branches) {
     const {packet, supposed, inferred} = branch;
-    const {mark, connectionMark, destination, port, untracked, masquerade, sourceAfter, captured} = packet;
     const rules = (supposed === null ? inferred : [supposed]).map(({table, line, text}) => `${table} ${line} ${text}`);
     const kind = supposed === null ? 'real' : 'supposed';
-    const key = JSON.stringify([
-      mark,
-      connectionMark,
-      destination.text,
-      port,
-      untracked,
-      masquerade,
-      sourceAfter?.text,
-      captured,
-      kind,
-      rules,
-    ]);
+    const key = JSON.stringify([changeableIn(packet), packet.sourceAfter?.text, packet.zone, kind, rules]);
     const before = merged.get(key);
     merged.set(key, before === undefined ? branch : {...before, probability: before.probability + branch.probability});
   }
@@ -112,16 +100,14 @@ export function suppose<R extends RuleText>({rule, branch, follow}: Supposition<
 }
 
 function samePacket(a: Packet, b: Packet): boolean {
-  return (
-    a === b ||
-    (a.mark === b.mark &&
-      a.connectionMark === b.connectionMark &&
-      a.destination.text === b.destination.text &&
-      a.port === b.port &&
-      a.untracked === b.untracked &&
-      a.masquerade === b.masquerade &&
-      a.captured === b.captured)
-  );
+  const changed = changeableIn(b);
+  return a === b || changeableIn(a).every((part, index) => part === changed[index]);
+}
+
+/** What rules may change of a packet, and what matters to its path. */
+function changeableIn(packet: Packet): readonly unknown[] {
+  const {mark, connectionMark, destination, port, untracked, masquerade, captured, hops, tos, isLabeled} = packet;
+  return [mark, connectionMark, destination.text, port, untracked, masquerade, captured, hops, tos, isLabeled];
 }
 
 /**

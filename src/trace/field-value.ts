@@ -50,6 +50,8 @@ export type PacketValue =
     }
   /** A number from `first` on, `count` of them, all equally likely. */
   | {readonly kind: 'random' | 'hash'; readonly first: number; readonly count: number}
+  /** An unknown number of a range. */
+  | {readonly kind: 'between'; readonly low: number; readonly high: number}
   /** A date that is this one or later. */
   | {readonly kind: 'since'; readonly date: string};
 
@@ -87,6 +89,8 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       return {kind: 'number', value: 5};
     case 'fragment offset':
       return {kind: 'number', value: 0};
+    case 'hops':
+      return packet.hops === undefined ? {kind: 'between', low: fewestHops, high: 255} : {kind: 'number', value: packet.hops};
     case 'tcp flags':
       if (packet.protocol !== 'tcp') return none;
       return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};
@@ -138,6 +142,9 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       return connectionValue(field.name, at);
   }
 }
+
+/** Clients start with 60 or more, and no path to a node takes so many of them. */
+const fewestHops = 20;
 
 /** This program read no node before. */
 const firstDate = '2025-01-01';
@@ -294,6 +301,11 @@ function connectionValue(name: FieldName, at: PacketAt): PacketValue {
       return protocolValue(packet);
     case 'ct family':
       return familyWord(packet);
+    case 'ct helper':
+      // Only connections that a helper expects have one to ask for.
+      return none;
+    case 'ct label':
+      return (packet.isLabeled ?? packet.connection?.isLabeled) === true ? unknown : word('');
     case 'ct zone':
       return zoneValue(packet);
     case 'ct original saddr':
@@ -324,7 +336,9 @@ function connectionStatus(packet: Packet): PacketValue {
   // A connection is confirmed when its first packet leaves, which only that of the node to itself does before it arrives.
   if (connection === undefined)
     return {kind: 'flags', flags: [...flags, ...(packet.inInterface === 'lo' ? ['confirmed'] : [])], unsure: []};
-  return {kind: 'flags', flags: [...flags, 'confirmed', 'seen-reply'], unsure: ['assured']};
+  // What a TCP client sends once it has the reply assures the connection; replies come before it, and after.
+  const assured = packet.protocol === 'tcp' && connection.direction === 'original' ? ['assured'] : [];
+  return {kind: 'flags', flags: [...flags, 'confirmed', 'seen-reply', ...assured], unsure: ['assured']};
 }
 
 /** Whether a value equals the constant, or is in the prefix or range, of a rule or element. Null if unknown. */

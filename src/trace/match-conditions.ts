@@ -82,6 +82,7 @@ function matchComparison({left, operator, right}: Comparison, at: Evaluation): L
   const [value] = key;
   if (value?.kind === 'random') return matchRandom(value, operator, right);
   if (value?.kind === 'since') return matchDate(value, operator, right);
+  if (value?.kind === 'between') return matchBetween(value, operator, right);
   if (operator !== '==' && operator !== '!=') {
     if (value?.kind !== 'number') return null;
     askComparison(value, operator, right, at);
@@ -97,6 +98,13 @@ function arrivesByBridge({packet: {origin, inInterface}, environment}: Evaluatio
   return arrives === true && port !== undefined && inInterface !== null && environment.isPortOf?.(port, inInterface) === false
     ? false
     : arrives;
+}
+
+/** What holds for all numbers of a range alike. */
+function matchBetween({low, high}: PacketValue & {readonly kind: 'between'}, operator: NftOperator, right: Elements): Likelihood {
+  const [asked, all] = [onlyRange(right), compareNumbers(low, operator, right)];
+  const isApart = asked !== null && (asked[1] < low || asked[0] > high);
+  return isApart || (operator !== '==' && operator !== '!=' && all === compareNumbers(high, operator, right)) ? all : null;
 }
 
 /** Dates as text are in their own order: `2024-12-31 23:00:00`. One that is past decides. */

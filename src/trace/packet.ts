@@ -73,6 +73,10 @@ export interface Packet {
   readonly zone?: {readonly original: number; readonly reply: number};
   /** The number of hops that a rule left it. */
   readonly hops?: number;
+  /** The type of service that a rule gave it. */
+  readonly tos?: number;
+  /** A rule gave its connection a label. */
+  readonly isLabeled?: true;
   /** Of ICMP; left out for an echo request. */
   readonly icmpType?: number;
   /** TPROXY gives it to a program of the node, whatever its destination. */
@@ -82,7 +86,7 @@ export interface Packet {
 }
 
 /** A tracked connection, as later packets of it find it. */
-export interface Connection extends Pick<Packet, 'destination' | 'port' | 'rewritten' | 'masquerade' | 'sourceAfter'> {
+export interface Connection extends Pick<Packet, 'destination' | 'port' | 'rewritten' | 'masquerade' | 'sourceAfter' | 'isLabeled'> {
   readonly direction: 'original' | 'reply';
   /** Whether any address of it is translated: if such a packet is not recognized, it does not arrive. */
   readonly isTranslated: boolean;
@@ -144,6 +148,8 @@ export interface Environment {
   readonly alike?: AlikeInterfaces | undefined;
   /** Why the kernel does not send a packet on, or does not take one that is for the node; null if it does, or if that is unknown. */
   obstacle?(packet: Packet, environment: Environment): string | null;
+  /** Whether the next hop of a packet that leaves sends it on to its destination; null if that is unknown. */
+  isSentOn?(packet: Packet): boolean | null;
   /** Why the kernel refuses a connection of the node itself before any rule is asked; null if it does not, or if that is unknown. */
   ownObstacle?(packet: Packet): string | null;
   /** Why the kernel drops a packet where it arrives, once its destination is translated; null if it does not, or if that is unknown. */

@@ -90,12 +90,12 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   const routed = {...end, packet: withOutput(packet, route.environment)};
   const dropped = packet.captured === true ? null : (route.environment.arrivalObstacle?.(packet, route.environment) ?? null);
   if (dropped !== null) return [lost(routed, dropped)];
-  if (local === false && packet.hops !== undefined && packet.hops <= 1)
-    return [lost(routed, 'no hop is left for the packet, so the kernel does not forward it')];
+  if (local === false && isLastHop(packet)) return [lost(routed, 'no hop is left for the packet, so the kernel does not forward it')];
   const obstacle =
     local !== null && packet.captured !== true ? (route.environment.obstacle?.(routed.packet, route.environment) ?? null) : null;
   if (obstacle !== null) return [lost(routed, obstacle)];
-  const forwarded = (): readonly ChainResult<R>[] => doubted(route, routed.packet, leave(route, pass(route, 'forward', [routed])));
+  const sent = packet.hops === undefined ? routed : {...routed, packet: {...routed.packet, hops: packet.hops - 1}};
+  const forwarded = (): readonly ChainResult<R>[] => doubted(route, routed.packet, leave(route, pass(route, 'forward', [sent])));
   if (local === false && packet.captured !== true) return forwarded();
   const delivered = pass(route, 'input', [end]).flatMap(result => balanced(route, result) ?? [result]);
   if (local !== null) return delivered;
@@ -124,7 +124,19 @@ function comeIn<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): read
 }
 
 function leave<R extends RuleText>(route: Route<R>, branches: readonly ChainResult<R>[]): readonly ChainResult<R>[] {
-  return pass(route, 'egress', pass(route, 'postrouting', branches));
+  return pass(route, 'egress', pass(route, 'postrouting', branches)).map(end => withHopLeft(route, end));
+}
+
+function isLastHop({hops}: Packet): boolean {
+  return hops !== undefined && hops <= 1;
+}
+
+/** The next hop drops a packet that it would have to send on. */
+function withHopLeft<R extends RuleText>({environment}: Route<R>, end: ChainResult<R>): ChainResult<R> {
+  if (end.verdict !== 'accept' || !isLastHop(end.packet) || environment.isLocal(end.packet.destination) === true) return end;
+  const isSentOn = environment.isSentOn?.(end.packet) ?? null;
+  if (isSentOn === null) return undecided(end, `no hop is left for the packet, and what is behind the next one is not known`);
+  return isSentOn ? lost(end, 'no hop is left for the packet, so the next one does not send it on') : end;
 }
 
 const isNoNat = ({isNat}: HookPlace): boolean => !isNat;

@@ -78,6 +78,7 @@ export type FieldName =
   | 'ip version'
   | 'header length'
   | 'fragment offset'
+  | 'hops'
   | 'tcp flags'
   | 'iif'
   | 'oif'
@@ -96,6 +97,8 @@ export type FieldName =
   | 'ct direction'
   | 'ct protocol'
   | 'ct family'
+  | 'ct helper'
+  | 'ct label'
   | 'ct zone'
   | 'ct original saddr'
   | 'ct original daddr'
@@ -150,7 +153,7 @@ export type Action =
   | {readonly kind: 'noted'}
   | {readonly kind: 'unknown'; readonly reason: string};
 
-export type AssignedField = 'mark' | 'ct mark' | 'hops' | 'zone' | 'zone-orig' | 'zone-reply';
+export type AssignedField = 'mark' | 'ct mark' | 'ct label' | 'hops' | 'tos' | 'zone' | 'zone-orig' | 'zone-reply';
 
 export const always: Condition = {kind: 'chance', share: 1};
 export const never: Condition = {kind: 'chance', share: 0};

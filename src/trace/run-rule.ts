@@ -92,8 +92,8 @@ function act<R extends RuleText>(run: RuleRun<R>, action: Action, at: At<R>): Br
     case 'nat':
       return translate(run, action, at);
     case 'notrack':
-      // Later it is too late.
-      return isBeforeTracking(run) ? {...branch, packet: {...branch.packet, untracked: true}} : at.branch;
+      // Later it is too late, and on the loopback interface the packet keeps its connection.
+      return isUntracked(run, branch) ? {...branch, packet: {...branch.packet, untracked: true}} : at.branch;
     case 'capture': {
       const captured = capture(branch, run.environment);
       return action.goesOn && captured.verdict === 'accept' ? {...branch, packet: captured.packet} : end(out, captured);
@@ -175,9 +175,15 @@ function assign<R extends RuleText>(
     if (number === null) return end(out, undecided(marked, `the value of ${to === 'mark' ? 'meta mark' : to} is unknown`));
     return {...marked, packet: to === 'mark' ? {...packet, mark: number} : {...packet, connectionMark: number}};
   }
+  if (to === 'ct label') return {...marked, packet: {...packet, isLabeled: true}};
   if (number === null) return marked;
-  if (to === 'hops') return {...marked, packet: {...packet, hops: number}};
-  return isBeforeTracking(run) ? {...marked, packet: {...packet, zone: zones(to, number, packet)}} : marked;
+  if (to === 'hops' || to === 'tos') return {...marked, packet: {...packet, [to]: number}};
+  return isUntracked(run, branch) ? {...marked, packet: {...packet, zone: zones(to, number, packet)}} : marked;
+}
+
+/** Whether connection tracking has not seen the packet yet. */
+function isUntracked<R extends RuleText>(run: RuleRun<R>, {packet}: Branch<R>): boolean {
+  return isBeforeTracking(run) && packet.inInterface !== 'lo';
 }
 
 function zones(to: AssignedField & `zone${string}`, zone: number, packet: Packet): NonNullable<Packet['zone']> {

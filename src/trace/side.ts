@@ -244,9 +244,12 @@ function isItself(first: Packet, end: Packet, environment: Environment): boolean
   return first.source.value === value;
 }
 
-function trackedOf(first: Packet, end: Packet): Pick<Connection, 'first' | 'isTranslated' | 'rewritten' | 'masquerade' | 'sourceAfter'> {
-  const {rewritten, masquerade, sourceAfter} = end;
-  return {first, rewritten, masquerade, isTranslated: rewritten || masquerade, ...(sourceAfter === undefined ? {} : {sourceAfter})};
+type Tracked = Pick<Connection, 'first' | 'isTranslated' | 'rewritten' | 'masquerade' | 'sourceAfter' | 'isLabeled'>;
+
+function trackedOf(first: Packet, end: Packet): Tracked {
+  const {rewritten, masquerade, sourceAfter, isLabeled} = end;
+  const tracked = {first, rewritten, masquerade, isTranslated: rewritten || masquerade};
+  return {...tracked, ...(sourceAfter === undefined ? {} : {sourceAfter}), ...(isLabeled === undefined ? {} : {isLabeled})};
 }
 
 /** Null if the reply does not pass this node: another node sends it straight to the client. */

@@ -97,6 +97,7 @@ const deliveredHere = (fwmark: string): Given => ({
   ...policyRouting({priority: 9, src: 'all', fwmark, fwmask: '0x4f00', table: '2004'}),
   routes: [{type: 'local', dst: 'default', dev: 'lo', scope: 'host', table: '2004'}],
 });
+const routedFrom = (src: string): Given => policyRouting({priority: 100, src, srclen: 24, table: '2'});
 const toOthers = (route: object): Given => ({
   ...policyRouting({priority: 100, src: 'all', dst: '10.244.12.0', dstlen: 24, table: '2'}),
   routes: [{dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'}, route],
@@ -476,6 +477,32 @@ const cases: readonly Case[] = [
     silent: {'it refuses somebody else': {routes: [{type: 'blackhole', dst: '198.18.0.12'}]}},
   },
   {
+    ...{code: 'ST611', title: 'a route refuses clients outside', severity: 'info'},
+    fires: {routes: [{type: 'blackhole', dst: '192.0.2.0/24'}]},
+    says: 'routes refuse packets to clients in 192.0.2.0/24 (unreachable, blackhole or prohibit): these get no answer from node ports',
+    silent: {
+      'it is about a private network': {routes: [{type: 'unreachable', dst: '192.168.0.0/16'}]},
+      'a better route leads there': {
+        routes: [
+          {type: 'blackhole', dst: '192.0.2.0/24', metric: 9},
+          {dst: '192.0.2.0/24', gateway: '172.18.0.9', dev: 'eth0'},
+        ],
+      },
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'a routing rule sends clients outside away', severity: 'info'},
+    fires: routedFrom('192.0.2.0'),
+    says: 'sends packets of clients in 192.0.2.0/24 by eth1, while ',
+    silent: {'it is about a private network': routedFrom('10.99.0.0')},
+  },
+  {
+    ...{code: 'ST611', title: 'the loopback interface is down', severity: 'error'},
+    fires: {change: given => given.file('node-a', 'links.json', JSON.stringify([{...eth0, ifname: 'lo', flags: ['LOOPBACK']}, eth0]))},
+    says: 'lo is down: what',
+    silent: {'it is up': {}},
+  },
+  {
     ...{code: 'ST611', title: 'a routing rule refuses packets from a pod', severity: 'error'},
     fires: {rules: [{priority: 100, src: '10.244.11.5', dst: '10.244.0.0', dstlen: 16, action: 'prohibit'}]},
     says: 'the routing rules of the node refuse packets from 10.244.11.5 to 10.244.11.',
@@ -513,10 +540,10 @@ const cases: readonly Case[] = [
   },
   {
     ...{code: 'ST611', title: 'a routing rule sends packets from pods by another uplink', severity: 'error'},
-    fires: policyRouting({priority: 100, src: '10.244.11.0', srclen: 24, table: '2'}),
+    fires: routedFrom('10.244.11.0'),
     says: 'the rule of policy routing "100: from 10.244.11.0/24 lookup 2" sends packets of pods of this node (10.244.11.',
     silent: {
-      'it is about others': policyRouting({priority: 100, src: '192.0.2.0', srclen: 24, table: '2'}),
+      'it is about others': routedFrom('10.99.0.0'),
       'what is for pods is looked up before': policyRouting(
         {priority: 99, src: 'all', dst: '10.244.0.0', dstlen: 16, table: 'main'},
         {priority: 100, src: '10.244.11.0', srclen: 24, table: '2'},

@@ -1,4 +1,5 @@
 import {conditions} from './conditions.ts';
+import {programs} from './programs.ts';
 import {
   drop,
   elsewhere,
@@ -626,6 +627,7 @@ export const scenarios: readonly Scenario[] = [
   },
   {name: 'route-without-carrier', load: [twoHops('ip route replace 10.244.12.0/24 via 192.0.2.1', 'ip link set beyond down')]},
   ...conditions,
+  ...programs,
 
   // Endpoints in the network of their node.
   {name: 'host-endpoint-closed-to-pods', load: [rules('filter', '-A INPUT -s 10.244.11.0/24 -p tcp -m tcp --dport 8080 -j REJECT')]},

@@ -49,6 +49,11 @@ describe('a connection is served if its first packet, the reply and the next pac
     ],
     ['replies are looked up in another zone', {raw: '-A PREROUTING -s 10.244.1.5/32 -j CT --zone 7'}, 'reply DROP'],
     ['both directions are in the same zone', {raw: '-A PREROUTING -j CT --zone 7'}, 'served'],
+    [
+      'what the client sends once it has the reply makes the connection assured',
+      {filter: '-A FORWARD -m conntrack --ctstate ESTABLISHED --ctdir ORIGINAL -m conntrack ! --ctstatus ASSURED -j DROP'},
+      'served',
+    ],
     ['a SYN with ACK is dropped', {filter: '-A FORWARD -p tcp -m tcp --tcp-flags SYN,ACK SYN,ACK -j DROP'}, 'reply DROP'],
     ['a rule about the Service itself does not see replies', {filter: '-A FORWARD -s 10.96.0.7/32 -j DROP'}, 'served'],
     [
@@ -106,6 +111,14 @@ describe('a connection is served if its first packet, the reply and the next pac
     expect(lost('tcp dport @ports')).toBeCloseTo(1001 / 64_512);
     expect(lost('tcp dport >= 60000')).toBeCloseTo(5536 / 64_512);
     expect(lost('tcp dport != 1024-65535')).toBe(0);
+  });
+
+  test('packets of the node to itself keep their connection on the loopback interface, and their replies need it', () => {
+    const nat = '-A OUTPUT -d 10.96.0.7/32 -j DNAT --to-destination 192.168.1.10:8080';
+    const own = {from: '192.168.1.10', to: '10.96.0.7', port: 80};
+    const at = (raw: string): Side => ({...side({nat, raw}), environment: environment({notInterfaces: ['lo']})});
+    expect(connection(at('-A PREROUTING -i lo -j CT --notrack'), own)).toBe('served');
+    expect(connection(at('-A PREROUTING -i lo -j CT --notrack\n-A OUTPUT -o lo -j CT --notrack'), own)).toBe('reply DROP');
   });
 
   test('the next packet that the node sends to itself leaves by the interface of the endpoint', () => {

@@ -24,6 +24,8 @@ import {
   downWay,
   droppedOnArrival,
   gatewayInPlaceOfLink,
+  isSentOn,
+  isLoopbackDown,
   isUnroutedHere,
   isUsualRule,
   otherUplink,
@@ -70,14 +72,13 @@ export function environmentOf(
     interfaceWith: address => sourcesOnLink(facts).find(one => one.address.text === address.text)?.dev ?? null,
     isPortOf: (port, name) => facts.network?.links?.some(link => isInterfaceLike(port, link.name) && link.master === name) ?? false,
     isBridge: name => isBridge(facts, name),
-    linksWith: (property, value) =>
-      facts.network?.links?.filter(link => linkValue(property, link[property]) === linkValue(property, value)).map(({name}) => name) ??
-      null,
+    linksWith: (property, value) => linksWith(facts, property, value),
     behind,
     interfaces,
     localAddresses: family => localRanges(facts)[family],
     inSet: (name, packet, directions, questions) => (sets === undefined ? null : isInSet(sets, name, packet, directions, questions)),
     knownTo,
+    isSentOn: packet => isSentOn(facts, packet.destination, routeQuery(packet)),
     redirectAddress: ({family, inInterface}) =>
       sourcesOnLink(facts).find(({dev, address}) => dev === inInterface && address.family === family)?.address ??
       parseAddress(hostIP(facts, family) ?? ''),
@@ -87,9 +88,15 @@ export function environmentOf(
   };
 }
 
+function linksWith({network}: NodeFacts, property: LinkProperty, value: string): readonly string[] | null {
+  const links = network?.links ?? null;
+  if (property === 'type' && links?.some(({type}) => type === undefined) === true) return null;
+  return links?.filter(link => linkValue(property, link[property]) === linkValue(property, value)).map(({name}) => name) ?? null;
+}
+
 /** Groups are numbers, in tens or hexadecimal, or names; the kind of an interface may not have been read. */
 function linkValue(property: LinkProperty, value: string | null | undefined): string | null {
-  if (property === 'kind' || value === null) return value ?? null;
+  if (property !== 'group' || value === null) return value ?? null;
   return /^\d/.test(value ?? '') ? String(Number(value)).replace(/^0$/, 'default') : (value ?? 'default');
 }
 
@@ -153,7 +160,7 @@ interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'interfa
 /** The addresses of a network for all its routers, and for all its hosts, are in table local, and behind its interface as the others. */
 function interfaceOf(facts: NodeFacts, address: Address): string | null {
   const {network, onLink = []} = facts;
-  const route = network === undefined ? 'unknown' : routeOf(network, address, {mark: 0});
+  const route = network === undefined ? 'unknown' : routeOf(network, address, {mark: 0, tos: 0});
   if (route !== 'unknown') {
     const isBehind = route.kind === 'unicast' || (route.kind === 'local' && route.dev !== 'lo' && !ownAddresses(facts).has(address.text));
     return isBehind ? route.dev : null;
@@ -281,7 +288,10 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
   return (packet, environment) => {
     const {family, origin, source, destination} = packet;
     const query = routeQuery(packet);
-    if (environment.isLocal(destination) === true) return asAstray(packet, environment);
+    if (environment.isLocal(destination) === true)
+      return origin === 'node' && isLoopbackDown(network)
+        ? 'lo is down: the kernel drops what the node sends to itself'
+        : asAstray(packet, environment);
     if (origin !== 'node') {
       const reason = forwarding(packet, environment);
       if (reason !== null || packet.virtual !== undefined) return reason;
@@ -373,9 +383,10 @@ function isPodHere(facts: NodeFacts, {family, value}: Address): boolean {
 }
 
 /** What rules of policy routing may ask. */
-function routeQuery({mark, source, origin, inInterface, protocol, sourcePort, port}: Packet): RouteQuery {
+function routeQuery({mark, tos, source, origin, inInterface, protocol, sourcePort, port}: Packet): RouteQuery {
   const iif = origin === 'node' ? 'lo' : inInterface;
-  return {mark, source, protocol, port, ...(sourcePort === undefined ? {} : {sourcePort}), ...(iif === null ? {} : {iif})};
+  const known = {...(tos === undefined ? {} : {tos}), ...(sourcePort === undefined ? {} : {sourcePort}), ...(iif === null ? {} : {iif})};
+  return {mark, source, protocol, port, ...known};
 }
 
 /** Notes the ports for which rules of policy routing have the same answer. */
@@ -397,16 +408,16 @@ function astrayText(astray: Astray, {text}: Address): string {
 }
 
 /**
- * Why policy routing sends packets away for the mark that a rule of another program gave them; left out where it asks for no such mark. What
- * it does to packets without a mark, or with kube-proxy's, is a fact of the node.
+ * Why policy routing sends packets away for the mark or type of service that a rule of another program gave them; left out where it asks for
+ * none. What it does to packets without a mark, or with kube-proxy's, is a fact of the node.
  */
 export function markObstacle(facts: NodeFacts, family: Family, ownMark: number): Environment['obstacle'] {
-  const asked = facts.network?.policyRules[family]?.some(({mark}) => mark !== null && (mark.mask & ~ownMark) !== 0);
+  const asked = facts.network?.policyRules[family]?.some(({mark, tos}) => tos !== null || (mark !== null && (mark.mask & ~ownMark) !== 0));
   if (asked !== true) return undefined;
   return packet => {
-    const {mark, destination} = packet;
-    const query = routeQuery(packet);
-    const astray = (mark & ~ownMark) === 0 ? null : routedAstray(facts, destination, {...query, mark});
+    const {mark, tos, destination} = packet;
+    const {tos: _, ...query} = routeQuery(packet);
+    const astray = (mark & ~ownMark) === 0 && tos === undefined ? null : routedAstray(facts, destination, routeQuery(packet));
     const isSoAnyway = astray !== null && routedAstray(facts, destination, {...query, mark: mark & ownMark}) !== null;
     return astray === null || isSoAnyway ? null : astrayText(astray, destination);
   };

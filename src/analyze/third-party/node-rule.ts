@@ -33,6 +33,8 @@ export function acceptsIPsec(rule: NodeRule): boolean {
 }
 export const rewrites = does(['DNAT', 'REDIRECT', 'NETMAP'], /(?:^| )(?:dnat|redirect)(?: |$)/);
 export const setsMark = does(['MARK', 'CONNMARK'], /(?:^| )(?:meta|ct) mark set /);
+/** It sets what rules of policy routing ask for. */
+export const steers = does(['MARK', 'CONNMARK', 'TOS', 'DSCP'], /(?:^| )(?:(?:meta|ct) mark|ip6? dscp) set /);
 /** It changes at most the source address. */
 export const masquerades = does(['MASQUERADE', 'SNAT'], /(?:^| )(?:masquerade|snat)(?: |$)/);
 const captures = does(['TPROXY'], /(?:^| )tproxy(?: |$)/);

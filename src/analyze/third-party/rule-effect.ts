@@ -35,6 +35,7 @@ import {
   refusesPackets,
   rewrites,
   setsMark,
+  steers,
   takesPackets,
   unmasqueraderOf,
   untracks,
@@ -203,7 +204,7 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   const acceptsItself = effectCase.acceptsItself && isSentOn && !isOfNft(rule?.table ?? policy?.split('/')[0] ?? '');
   const unusual = !acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
   const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual || isAside ? {severity: 'info' as const} : {})};
-  const why = rule !== null && setsMark(rule) && outcome.reason !== undefined ? `, because ${outcome.reason}` : '';
+  const why = rule !== null && steers(rule) && outcome.reason !== undefined ? `, because ${outcome.reason}` : '';
   const by = `${causeText(rule, policy, effectCase)}${why}`;
   const usual = isSentOn
     ? {kind: 'forward-blocked' as const, detail: `${who} are sent to an endpoint and then ${refused} ${by}`}
@@ -240,7 +241,7 @@ function isLeftBehind({table, chain}: NodeRule): boolean {
 /** The third-party rule that refuses a packet: the last one, or one that makes kube-proxy's rules or the kernel do it. */
 function decisive({path, reason}: ConnectionOutcome, {isOwn}: EffectCase): NodeRule | null {
   const thirdParty = path.filter(rule => !isOwn(rule));
-  if (reason?.includes('policy routing') === true) return thirdParty.findLast(setsMark) ?? null;
+  if (reason?.includes('policy routing') === true) return thirdParty.findLast(steers) ?? null;
   if (reason !== undefined) return thirdParty.findLast(decides) ?? null;
   const last = path.at(-1);
   if (last === undefined) return null;
@@ -266,7 +267,9 @@ function lostLater(
   if (policy === undefined && rule === null) return null;
   const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
   const base = {kind: 'dropped-by-other-rule', isLater: true, rule} as const;
-  if (rule !== null && isOfPolicy(rule)) return {...base, severity: 'info', detail: `${who} are ${refused} by a network policy`};
+  // No policy asks that connections are not tracked.
+  if (rule !== null && isOfPolicy(rule) && !decides(rule))
+    return {...base, severity: 'info', detail: `${who} are ${refused} by a network policy`};
   const by = causeText(rule, policy, effectCase);
   const isUnknown = rule !== null && decides(rule) && outcome.path.at(-1) !== rule;
   const reason = outcome.reason ?? (isUnknown ? unrecognized : undefined);

@@ -2,13 +2,23 @@ import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
 import type {Observation} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
+import {isLoopbackDown} from '../../model/node/policy-routing.ts';
 import {type ConnectionStatistics, isOlderKernel, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {downWays, misroutedPackets, podsWithoutLink, refusedMarked, refusedPods, unroutedServices} from './policy-routes.ts';
+import {
+  downWays,
+  isRefusal,
+  misroutedPackets,
+  refusedClients,
+  podsWithoutLink,
+  refusedMarked,
+  refusedPods,
+  unroutedServices,
+} from './policy-routes.ts';
 import {asymmetric} from './reverse-path.ts';
 import {
   defaultRoute,
@@ -313,6 +323,13 @@ const table = [
     summary: 'The node has no route to pods, or its own processes have none to Services',
     remedy: "Check the network plugin on this node: its log, and whether it knows the other node. kube-proxy's rules do not matter here.",
     *find(context) {
+      if (isLoopbackDown(networkOf(context)))
+        yield {
+          variant: 'link-down',
+          message:
+            "lo is down: what the node's own processes and pods with hostNetwork send to addresses of the node is lost, and so is what Services send from them to endpoints in its network.",
+          commands: [commandLine`ip link set lo up`],
+        };
       for (const family of familiesOnNode(context)) {
         // Rules may refuse packets of the node's own alone.
         const lost = unroutedPods(context, family, ({kind}, address) => kind === 'unreachable' && !isForwardedTo(context, address));
@@ -364,7 +381,17 @@ const table = [
             message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
             commands: [commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`],
           };
-        for (const {message, commands} of misroutedPackets(context, family)) yield {family, message, commands};
+        for (const {message, commands, severity} of misroutedPackets(context, family))
+          yield {family, message, commands, ...(severity === undefined ? {} : {severity})};
+        const clients = refusedClients(context, family);
+        if (clients.length > 0)
+          yield {
+            family,
+            severity: 'info',
+            message: `routes refuse packets to clients in ${someOf(clients)} (unreachable, blackhole or prohibit): these get no answer from node ports and load balancers.`,
+            remedy: 'Nothing, if the routes are bans. Otherwise delete them.',
+            commands: [commandLine`ip route show table all`],
+          };
         const {unrouted, severity} = unroutedServices(context, family);
         const [address] = unrouted;
         if (address !== undefined)
@@ -495,7 +522,7 @@ function setsReuseMode({minor, patch, isPreRelease, guessed}: KubeProxyVersion, 
 
 /** Other nodes that routes refuse, as those of a ban do. */
 function refusedNodes(context: NodeCheckContext, family: Family): readonly Unrouted[] {
-  const refusing = (networkOf(context).routes[family] ?? []).filter(({kind}) => /^(?:unreachable|blackhole|prohibit)$/.test(kind));
+  const refusing = (networkOf(context).routes[family] ?? []).filter(({kind}) => isRefusal(kind));
   const isRefused = (text: string): boolean => {
     const address = parseAddress(text);
     if (address === null || !refusing.some(({to}) => contains(to, address)) || isForwardedTo(context, address)) return false;

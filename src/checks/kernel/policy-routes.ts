@@ -1,5 +1,8 @@
 import {internalIPs} from '../../expect/api-index.ts';
-import {type Address, type Family, parseAddress} from '../../model/address.ts';
+import {podCIDRsOf} from '../../expect/own-pods.ts';
+import {type Address, type Cidr, type Family, formatAddress, parseAddress, unidentifiedRanges} from '../../model/address.ts';
+import {intersect} from '../../model/intervals.ts';
+import {addressesIn} from '../../parse/nftables/address-list.ts';
 import {hostIP, type PolicyRule, routeOf, type RouteQuery, type RouteResult} from '../../model/node/node-facts.ts';
 import {
   type Astray,
@@ -13,6 +16,7 @@ import {
   usualDevice,
 } from '../../model/node/policy-routing.ts';
 import {once} from '../../model/once.ts';
+import {hasExternalEntry} from '../../model/service-port.ts';
 import {type CommandLine, commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {entriesOnNode, networkOf, podAddresses, routeTo} from './node-paths.ts';
@@ -20,12 +24,15 @@ import {entriesOnNode, networkOf, podAddresses, routeTo} from './node-paths.ts';
 /** Packets that policy routing sends away from a pod: whose, and what shows it on the node. */
 interface Misrouted {
   readonly rule: Astray['rule'];
+  /** Only clients of a network that the rule names are hit. */
+  readonly severity?: 'info';
   readonly message: string;
   readonly commands: readonly (CommandLine | null)[];
 }
 
 /** Who sends packets to endpoints through a node: an address of each, as packets are when they are routed. */
 interface Group {
+  readonly isOfFewClients?: true;
   readonly who: (senders: readonly string[]) => string;
   readonly senders: readonly {readonly source: Address; readonly mark: number; readonly iif: string}[];
 }
@@ -35,7 +42,8 @@ export function misroutedPackets(context: NodeCheckContext, family: Family): rea
   if (networkOf(context).policyRules[family]?.every(isUsualRule) !== false) return [];
   const ends = endpointsOf(context, family);
   const packetsOf = packetsBetween(context, family);
-  const hits = groupsOf(context, family).flatMap(({who, senders}) => {
+  const groups = [...groupsOf(context, family), ...clientGroups(context, family)];
+  const hits = groups.flatMap(({who, senders, isOfFewClients = false}) => {
     const found = senders.flatMap(sender => {
       const astray = ends
         .filter(({text}) => text !== sender.source.text)
@@ -45,11 +53,12 @@ export function misroutedPackets(context: NodeCheckContext, family: Family): rea
       return astray?.astray === null || astray === undefined ? [] : [{...astray, astray: astray.astray}];
     });
     const [first] = found;
-    return first === undefined ? [] : [{...first, who: who(found.map(({sender}) => sender.source.text))}];
+    return first === undefined ? [] : [{...first, isOfFewClients, who: who(found.map(({sender}) => sender.source.text))}];
   });
   return [...Map.groupBy(hits, ({astray}) => routingCause(astray)).values()].flatMap(group => {
     const [first] = group;
-    return first === undefined ? [] : [misrouted({...first, who: group.map(({who}) => who).join(', and ')})];
+    const severity = group.every(({isOfFewClients}) => isOfFewClients) ? ({severity: 'info'} as const) : {};
+    return first === undefined ? [] : [{...misrouted({...first, who: group.map(({who}) => who).join(', and ')}), ...severity}];
   });
 }
 
@@ -154,6 +163,51 @@ function groupsOf(context: NodeCheckContext, family: Family): readonly Group[] {
       senders: client === undefined ? [] : [{...client, mark}],
     },
   ];
+}
+
+/** Clients outside that rules of policy routing name, before and after kube-proxy marks what they send. */
+function clientGroups(context: NodeCheckContext, family: Family): readonly Group[] {
+  const {facts, config} = context;
+  const rules = networkOf(context).policyRules[family] ?? [];
+  const networks = rules.flatMap(({from, isInverted}) => (from === null || from.prefix === 0 || isInverted ? [] : [from]));
+  return outsideIn(context, networks, family).map(({network, client}) => {
+    const iif = usualDevice(facts, client);
+    const senders = iif === null ? [] : [0, 1 << config.masqueradeBit.value].map(mark => ({source: client, mark, iif}));
+    return {isOfFewClients: true, who: () => `packets of clients in ${network}`, senders};
+  });
+}
+
+/** Networks of the internet without a pod, a node or a Service, each with one of its clients. */
+function outsideIn(
+  context: NodeCheckContext,
+  networks: readonly Cidr[],
+  family: Family,
+): readonly {readonly network: string; readonly client: Address}[] {
+  const {api, facts} = context;
+  const services = entriesOnNode(context, family).flatMap(({port}) => [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs]);
+  const others = (api.nodes ?? []).flatMap(node => [...internalIPs(node), ...podCIDRsOf(node)]);
+  const used = addressesIn([...facts.addresses, ...facts.podCIDRs, ...services, ...others, ...unidentifiedRanges[family]], family);
+  return [...new Set(networks.map(({text}) => text))].flatMap(network => {
+    const [range] = addressesIn([network], family);
+    if (range === undefined || intersect([range], used).length > 0) return [];
+    const value = range[0] < range[1] ? range[0] + 1n : range[0];
+    return [{network, client: {family, value, text: formatAddress(family, value)}}];
+  });
+}
+
+/** Networks of the internet to whose clients no answer goes: a route refuses it, as that of a ban. */
+export function refusedClients(context: NodeCheckContext, family: Family): readonly string[] {
+  if (!entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))) return [];
+  const refusing = (networkOf(context).routes[family] ?? []).filter(({kind, to}) => isRefusal(kind) && to.prefix > 0).map(({to}) => to);
+  return outsideIn(context, refusing, family).flatMap(({network, client}) => {
+    const route = routeTo(context, client);
+    return route !== 'unknown' && route.kind === 'unreachable' ? [network] : [];
+  });
+}
+
+/** Whether a route of this kind leads nowhere. */
+export function isRefusal(kind: string): boolean {
+  return /^(?:unreachable|blackhole|prohibit)$/.test(kind);
 }
 
 /** Pods of the node or of others, or the node itself, whose packets to an endpoint routing rules refuse although the node has a route there. */

@@ -81,6 +81,8 @@ export interface Link {
   readonly mtu: number | null;
   /** Its group, a number or a name of it, if it is not the default one. */
   readonly group?: string;
+  /** The type of its addresses, such as `ether`, if it was read. */
+  readonly type?: string;
   /** The bridge, bond or VRF that it is a port of. */
   readonly master: string | null;
   /** The other end is in another network namespace, as that of a pod. */
@@ -98,7 +100,7 @@ export interface Link {
 }
 
 /** What rules ask of an interface beside its name. */
-export type LinkProperty = 'group' | 'kind';
+export type LinkProperty = 'group' | 'kind' | 'type';
 
 export interface Route {
   /** `unicast`, `local`, `broadcast`, `multicast`, `anycast`, `unreachable`, `blackhole`, `prohibit`, `throw`. */
@@ -131,6 +133,8 @@ export interface PolicyRule {
   readonly to: Cidr | null;
   readonly mark: {readonly value: number; readonly mask: number} | null;
   readonly iif: string | null;
+  /** The type of service. */
+  readonly tos: number | null;
   /** The name of a protocol, such as `tcp`. */
   readonly protocol: string | null;
   readonly sourcePorts: NumberRange | null;
@@ -192,6 +196,8 @@ export type RouteResult =
 export interface RouteQuery {
   readonly source?: Address;
   readonly mark?: number;
+  /** The type of service, if a rule gave it one. */
+  readonly tos?: number;
   /** The interface by which it arrives; `lo` for a packet of the node itself. */
   readonly iif?: string;
   readonly protocol?: string;
@@ -266,7 +272,7 @@ function byAction({action}: PolicyRule, lookup: Lookup): RouteResult | 'unknown'
 
 /** Null if that is not known. */
 function matchesRule(rule: PolicyRule, {destination, query, hasVrf}: Lookup): boolean | null {
-  const {from, to, mark, iif, protocol, sourcePorts, ports, users, unevaluated, isInverted} = rule;
+  const {from, to, mark, iif, tos, protocol, sourcePorts, ports, users, unevaluated, isInverted} = rule;
   const {source} = query;
   const user = query.iif === undefined || query.iif === 'lo' ? undefined : 0;
   const isAsked: readonly (boolean | null)[] = [
@@ -274,6 +280,7 @@ function matchesRule(rule: PolicyRule, {destination, query, hasVrf}: Lookup): bo
     from === null || from.prefix === 0 || (source === undefined ? null : contains(from, source)),
     mark === null || (query.mark === undefined ? null : (query.mark & mark.mask) >>> 0 === mark.value),
     iif === null || (query.iif === undefined ? null : query.iif === iif),
+    tos === null || (query.tos === undefined ? null : (query.tos & 0xfc) === tos),
     protocol === null || (query.protocol === undefined ? null : query.protocol === protocol),
     holdsNumber(sourcePorts, query.sourcePort),
     holdsNumber(ports, query.port),

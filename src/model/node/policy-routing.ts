@@ -96,6 +96,11 @@ export function downPodLinks({links}: NetworkFacts): readonly string[] {
   return (links ?? []).flatMap(({name, isPeerElsewhere, isUp, master}) => (isPeerElsewhere && !isUp && master === null ? [name] : []));
 }
 
+/** By it the node sends packets to itself, whatever interface has the address. */
+export function isLoopbackDown({links}: NetworkFacts): boolean {
+  return links?.some(({name, isUp}) => name === 'lo' && !isUp) === true;
+}
+
 /** The default gateway to which the node sends packets for an address, while other pods have links of their own; null if it does not. */
 export function gatewayInPlaceOfLink({network = noNetworkFacts}: NodeFacts, destination: Address, query: RouteQuery): string | null {
   if (network.links?.some(({isPeerElsewhere, isUp}) => isPeerElsewhere && isUp) !== true) return null;
@@ -116,7 +121,8 @@ export function ruleBehind(network: NetworkFacts, family: Family, holds: (withou
  */
 export function undecidedRule(network: NetworkFacts, destination: Address, query: RouteQuery): PolicyRule | null {
   const rules = network.policyRules[destination.family] ?? [];
-  const isUnsure = ({users, unevaluated}: PolicyRule): boolean => users !== null || unevaluated.some(name => name !== 'l3mdev');
+  const isUnsure = ({users, tos, unevaluated}: PolicyRule): boolean =>
+    users !== null || (tos !== null && query.tos === undefined) || unevaluated.some(name => name !== 'l3mdev');
   if (!rules.some(isUnsure) || routeOf(network, destination, query) !== 'unknown') return null;
   const sure = {...network, policyRules: of(rules.filter(rule => !isUnsure(rule)))};
   return routeOf(sure, destination, query) === 'unknown' ? null : (rules.find(isUnsure) ?? null);
@@ -128,13 +134,14 @@ export function routingCause({rule}: Pick<Astray, 'rule'>): string {
 }
 
 /** As `ip rule` prints it: `100: from 10.244.11.0/24 lookup 101`. */
-function policyRuleText({priority, isInverted, from, to, mark, iif, protocol, sourcePorts, ports, users, action}: PolicyRule): string {
+function policyRuleText({priority, isInverted, from, to, mark, iif, tos, protocol, sourcePorts, ports, users, action}: PolicyRule): string {
   const hex = (value: number): string => `0x${value.toString(16)}`;
   const parts = [
     isInverted ? 'not' : '',
     `from ${from?.text ?? 'all'}`,
     to === null ? '' : `to ${to.text}`,
     mark === null ? '' : `fwmark ${hex(mark.value)}${mark.mask === 0xff_ff_ff_ff ? '' : `/${hex(mark.mask)}`}`,
+    tos === null ? '' : `tos ${hex(tos)}`,
     iif === null ? '' : `iif ${iif}`,
     users === null ? '' : `uidrange ${users.join('-')}`,
     protocol === null ? '' : `ipproto ${protocol}`,
@@ -293,6 +300,21 @@ export function isUsualRule({action}: PolicyRule): boolean {
   return action.kind === 'lookup' && /^(?:local|main|default|25[345])$/.test(action.table);
 }
 
+/** Whether a packet for an address goes to a gateway that sends it on; null if that is not known, as behind the default one. */
+export function isSentOn(facts: NodeFacts, destination: Address, query: RouteQuery): boolean | null {
+  const {network = noNetworkFacts, primaryInterface} = facts;
+  const route = routeOf(network, destination, query);
+  if (!isUnicast(route)) return null;
+  const {dev, gateway} = route;
+  const isNear = gateway === null ? dev === primaryInterface || podsBehind(network, dev) : gateway === destination.text;
+  return isNear ? false : gateway === null || isDefaultWay(network, route, destination.family, query) ? null : true;
+}
+
+/** Whether an interface is the link of a pod, or the bridge of several. */
+function podsBehind({links}: NetworkFacts, dev: string): boolean {
+  return links?.some(({name, master, isPeerElsewhere}) => isPeerElsewhere && (name === dev || master === dev)) === true;
+}
+
 /** The interface that leads to an address by the routes of table main; null if it is unknown. */
 export function usualDevice({network = noNetworkFacts}: NodeFacts, address: Address): string | null {
   const route = routeOf(withUsualRules(network), address, {mark: 0});
@@ -330,8 +352,7 @@ function asksForAll({network = noNetworkFacts}: NodeFacts, {dev, gateway}: Unica
 /** By the link of a pod or the bridge of several, by a tunnel, or by a gateway that is not the default one. */
 function leadsToPods({network = noNetworkFacts, primaryInterface}: NodeFacts, family: Family, {dev, gateway}: Unicast): boolean {
   const links = network.links ?? [];
-  if (dev !== primaryInterface && links.some(({name, master, isPeerElsewhere}) => isPeerElsewhere && (name === dev || master === dev)))
-    return true;
+  if (dev !== primaryInterface && podsBehind(network, dev)) return true;
   if (/^(?:vxlan|geneve|ipip|sit|ip6tnl)$/.test(links.find(({name}) => name === dev)?.kind ?? '')) return true;
   const [anywhere] = outsideOf(family);
   const usual = anywhere === undefined ? 'unknown' : routeOf(withUsualRules(network), anywhere, {mark: 0});
@@ -348,6 +369,7 @@ const usualRules = ['local', 'main', 'default'].map(
     to: null,
     mark: null,
     iif: null,
+    tos: null,
     protocol: null,
     sourcePorts: null,
     ports: null,

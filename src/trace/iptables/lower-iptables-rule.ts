@@ -75,6 +75,8 @@ function lowerMatch(match: Match): readonly Condition[] {
   if (name === 'comment' || name === 'nfacct') return [];
   if (name === 'owner') return options.flatMap(ownerOption);
   if (name === 'addrtype') return addressTypes(match);
+  // Only connections that a helper expects have one.
+  if (name === 'helper') return options.map(({negated}) => constantly(negated));
   if (extensionHeaders.has(name) || (name === 'ipv6header' && options.every(isOfExtension))) return [never];
   // Only proxies have such sockets, and packets that are walked are not theirs yet.
   if (name === 'socket' && options.some(({flag, negated}) => flag === '--transparent' && !negated)) return [never];
@@ -128,8 +130,19 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
       ? null
       : isOneOf({kind: 'field', field: {name: flag === '--src-group' ? 'iif' : 'oif', about: 'group'}}, [group], negated),
   time: timeOption,
+  ttl: hopsOption,
+  hl: hopsOption,
+  connlabel: ({flag, values, negated}) => (flag === '--label' ? isOneOf(fieldOf('ct label'), [values[0] ?? ''], negated) : null),
   pkttype: ({values, negated}) => isOneOf(fieldOf('packet type'), [values[0] ?? ''], negated),
 };
+
+/** `--ttl-lt 5`, `--hl-eq 64`. */
+function hopsOption({flag, values: [key = ''], negated}: RuleOption): Condition | null {
+  const operator = ({lt: '<', gt: '>', eq: negated ? '!=' : '=='} as const)[flag.slice(-2)];
+  return operator === undefined
+    ? null
+    : {kind: 'compare', left: fieldOf('hops'), operator, right: {kind: 'list', elements: [{key, value: null}]}};
+}
 
 /** Hours and weekdays recur, and a date may be past. */
 function timeOption({flag, values: [date = '']}: RuleOption): Condition | null {
@@ -309,8 +322,10 @@ const targets: Readonly<Record<string, (target: Target) => Action>> = {
   DNAT: target => destinationOf(target),
   NETMAP: target => nat(target, 'netmap', optionOf(target, '--to')),
   REDIRECT: target => nat(target, 'redirect', optionOf(target, '--to-ports')),
-  TTL: target => hops(optionOf(target, '--ttl-set')),
-  HL: target => hops(optionOf(target, '--hl-set')),
+  TTL: target => assigned('hops', optionOf(target, '--ttl-set')),
+  HL: target => assigned('hops', optionOf(target, '--hl-set')),
+  TOS: target => assigned('tos', serviceType(optionOf(target, '--set-tos'))),
+  DSCP: target => assigned('tos', serviceType(`${Number(optionOf(target, '--set-dscp')) << 2}/0xfc`)),
   SET: ({options}) =>
     options.some(({flag}) => flag === '--map-mark') ? {kind: 'assign', to: 'mark', value: {kind: 'unknown'}} : {kind: 'noted'},
   TPROXY: () => ({kind: 'capture', goesOn: false}),
@@ -360,8 +375,14 @@ function destinationOf(target: Target): Action {
   return text === '' ? {kind: 'unknown', reason: 'a DNAT is printed without its destination'} : nat(target, 'dnat', text);
 }
 
-function hops(text: string): Action {
-  return text === '' ? {kind: 'noted'} : {kind: 'assign', to: 'hops', value: {kind: 'constant', text}};
+function assigned(to: 'hops' | 'tos', text: string): Action {
+  return text === '' ? {kind: 'noted'} : {kind: 'assign', to, value: {kind: 'constant', text}};
+}
+
+/** `0x10/0xff`: the value, where all bits are set that routes are chosen by; otherwise empty. */
+function serviceType(text: string): string {
+  const [value = '', mask = '0xff'] = text.split('/');
+  return (Number(mask) & 0xfc) === 0xfc ? value : '';
 }
 
 /** The zone, of both directions or of one, is a number, or `mark`: that of the packet. */

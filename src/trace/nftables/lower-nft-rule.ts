@@ -1,4 +1,5 @@
 import {parseAddress} from '../../model/address.ts';
+import type {LinkProperty} from '../../model/node/node-facts.ts';
 import {once} from '../../model/once.ts';
 import type {NftExpression, NftRule, NftStatement, NftVerdict} from '../../model/nft-ruleset.ts';
 import {parseNftVerdict} from '../../parse/nftables/nft-statements.ts';
@@ -173,8 +174,8 @@ function lowerSelector(text: string): Field {
   if (first === 'numgen') return {name: 'random', first: Number(offset), count: Number(count)};
   if (first === 'jhash' || first === 'symhash') return lowerHash(text);
   if (first === 'fib') return lowerFib(words);
-  const [, way, about] = /^(?:meta )?([io]if)(group|kind)$/.exec(text) ?? [];
-  if (way !== undefined) return {name: way === 'iif' ? 'iif' : 'oif', about: about === 'group' ? 'group' : 'kind'};
+  const [, way, about] = /^(?:meta )?([io]if)(group|kind|type)$/.exec(text) ?? [];
+  if (way !== undefined) return {name: way === 'iif' ? 'iif' : 'oif', about: about as LinkProperty};
   if (text === 'meta random') return {name: 'random', first: 0, count: 2 ** 32};
   if (first === 'exthdr') return {name: 'extension header'};
   if (second === 'type' && (first === 'icmp' || first === 'icmpv6')) return {name: 'icmp type', of: first === 'icmp' ? 'IPv4' : 'IPv6'};
@@ -219,6 +220,8 @@ const fieldsOfHeaders: ReadonlyMap<string, FieldName> = new Map([
   ['ip nexthdr', 'protocol'],
   ['ip version', 'ip version'],
   ['ip hdrlength', 'header length'],
+  ['ip ttl', 'hops'],
+  ['ip hoplimit', 'hops'],
   ['tcp flags', 'tcp flags'],
   ...['th', 'tcp', 'udp', 'sctp'].flatMap((header): readonly (readonly [string, FieldName])[] => [
     [`${header} sport`, 'sport'],
@@ -241,6 +244,8 @@ const names: ReadonlyMap<string, FieldName> = new Map([
   ['ct protocol', 'ct protocol'],
   ['ct l3proto', 'ct family'],
   ['ct zone', 'ct zone'],
+  ['ct helper', 'ct helper'],
+  ['ct label', 'ct label'],
   ['ct original proto-dst', 'ct original dport'],
   ['ct reply proto-src', 'ct reply sport'],
   ...['', 'ip ', 'ip6 '].flatMap((header): readonly (readonly [string, FieldName])[] => [
@@ -271,6 +276,7 @@ function lowerFib(words: readonly string[]): Field {
 const assigned: Readonly<Record<string, AssignedField>> = {
   'meta mark': 'mark',
   'ct mark': 'ct mark',
+  'ct label': 'ct label',
   'ip ttl': 'hops',
   'ip6 hoplimit': 'hops',
   'ct zone': 'zone',
@@ -278,10 +284,19 @@ const assigned: Readonly<Record<string, AssignedField>> = {
   'ct reply zone': 'zone-reply',
 };
 
+/** The field that a class of service is the upper part of. */
+function serviceType(value: Expression): Expression {
+  const [, name = '', first = '', second = ''] = /^(cs|af|ef)(\d?)(\d?)$/.exec(value.kind === 'constant' ? value.text : '') ?? [];
+  const number = name === 'ef' ? 46 : 8 * Number(first) + 2 * Number(second);
+  const left: Expression = name === '' ? value : {kind: 'constant', text: String(number)};
+  return {kind: 'binary', operator: '<<', left, right: {kind: 'constant', text: '2'}};
+}
+
 /** Other fields do not matter here, except addresses and ports. nft adds the condition that the packet has such a header. */
 function assign(target: string, value: Expression): Step {
   const family = target.startsWith('ip ') ? 'ipv4' : target.startsWith('ip6 ') ? 'ipv6' : null;
   const conditions = family === null ? [] : [isOneOf(fieldOf('nfproto'), [family])];
+  if (family !== null && target.endsWith(' dscp')) return {conditions, action: {kind: 'assign', to: 'tos', value: serviceType(value)}};
   const to = Object.hasOwn(assigned, target) ? assigned[target] : undefined;
   if (to !== undefined) return {conditions, action: {kind: 'assign', to, value}};
   if (!/ [sd](?:addr|port)$/.test(target)) return {conditions, action: {kind: 'noted'}};

@@ -285,6 +285,23 @@ test('what the rules of one chain masquerade is one finding, whatever the number
   expect(news).toEqual([expect.stringMatching(/^ST211 info packets from a pod of this node .* should keep their source address/)]);
 });
 
+const usualRule = {priority: 32_766, src: 'all', table: 'main'};
+const routedTo101 = {
+  'routes.json': [
+    {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+    {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
+    {dst: '10.244.11.0/24', dev: 'cali4'},
+    {dst: '172.18.0.0/16', dev: 'eth0'},
+    {dst: 'default', dev: 'eth1', table: '101'},
+  ],
+  'links.json': ['eth0', 'eth1', 'cali4'].map(ifname => ({
+    ifname,
+    flags: ['UP'],
+    linkinfo: {info_kind: 'veth'},
+    ...(ifname === 'cali4' ? {link_netnsid: 1} : {}),
+  })),
+};
+
 test.each([
   [
     'sends packets by an uplink, is an error that names it',
@@ -299,24 +316,26 @@ test.each([
       '-A PREROUTING -i cali+ -j CONNMARK --restore-mark --nfmask 0x100 --ctmask 0x100',
     ]);
     const files = {
-      'ip-rules.json': [
-        {priority: 100, src: 'all', fwmark: '0x100', fwmask: '0x100', table},
-        {priority: 32_766, src: 'all', table: 'main'},
-      ],
-      'routes.json': [
-        {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
-        {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
-        {dst: '10.244.11.0/24', dev: 'cali4'},
-        {dst: '172.18.0.0/16', dev: 'eth0'},
-        {dst: 'default', dev: 'eth1', table: '101'},
-      ],
-      'links.json': ['eth0', 'eth1', 'cali4'].map(ifname => ({
-        ifname,
-        flags: ['UP'],
-        linkinfo: {info_kind: 'veth'},
-        ...(ifname === 'cali4' ? {link_netnsid: 1} : {}),
-      })),
+      ...routedTo101,
+      'ip-rules.json': [{priority: 100, src: 'all', fwmark: '0x100', fwmask: '0x100', table}, usualRule],
     };
+    for (const [name, content] of Object.entries(files)) given.file('node-a', name, JSON.stringify(content));
+  });
+  const errors = news.filter(line => line.includes(' error '));
+  expect(errors).toEqual(said === null ? [] : [expect.stringMatching(said)]);
+});
+
+test.each([
+  [
+    '0x10',
+    '--set-tos 0x10/0xff',
+    /^ST402 error .*because the rule of policy routing "100: from all tos 0x10 lookup 101" sends the packet by eth1/,
+  ],
+  ['0x10', '--set-tos 0x08/0xff', null],
+])('policy routing by the type of service %s, which a rule sets: %s', async (tos, target, said) => {
+  const news = await found('iptables', given => {
+    addRules(given, 'iptables', 'mangle', [`-A PREROUTING -i cali4 -j TOS ${target}`]);
+    const files = {...routedTo101, 'ip-rules.json': [{priority: 100, src: 'all', tos, table: '101'}, usualRule]};
     for (const [name, content] of Object.entries(files)) given.file('node-a', name, JSON.stringify(content));
   });
   const errors = news.filter(line => line.includes(' error '));

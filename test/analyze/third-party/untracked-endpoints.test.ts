@@ -24,6 +24,14 @@ test('what other nodes send to an endpoint untracked gets no answer, because the
   );
 });
 
+test('answers that a rule of network policies leaves untracked are lost, which no policy asks for', async () => {
+  const rule = '-A OUTPUT -s 172.18.0.11/32 -p tcp -m tcp --sport 9100 -j CT --notrack';
+  const chains = rule.replace('-A OUTPUT', '-A cali-OUTPUT');
+  expect(await found('raw', `:cali-OUTPUT - [0:0]\n-A OUTPUT -j cali-OUTPUT\n${chains}`)).toContainEqual(
+    expect.stringMatching(/^ST402 error .*replies to packets from .* connection tracking does not recognize/),
+  );
+});
+
 test('Services whose replies alone a rule refuses are named beside those whose packets it refuses', async () => {
   const messages = await found('filter', '-A FORWARD -s 10.244.11.0/24 -d 172.18.0.0/16 -j REJECT');
   expect(messages).toEqual([

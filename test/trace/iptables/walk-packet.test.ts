@@ -1,5 +1,6 @@
 import {describe, expect, test} from 'vitest';
-import {flow, outcomes, ruleset, type Sent} from '../send.ts';
+import {walkPacket} from '../../../src/trace/iptables/walk-packet.ts';
+import {environment, flow, outcomes, packetOf, ruleset, type Sent} from '../send.ts';
 
 const sent: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};
 const own: Sent = {from: '192.168.1.10', to: '10.96.1.1', port: 80};
@@ -399,6 +400,23 @@ describe('targets', () => {
   test('a packet that TTL leaves one hop is not forwarded', () => {
     expect(flow(ruleset({mangle: '-A PREROUTING -j TTL --ttl-set 1'}), sent)).toBe('DROP');
     expect(flow(ruleset({mangle: '-A PREROUTING -j TTL --ttl-set 1'}), {...sent, to: '192.168.1.10'})).toBe('passes');
+  });
+
+  test.each([
+    ['FORWARD --ttl-set 2', true, 'passes'],
+    ['FORWARD --ttl-set 1', false, 'passes'],
+    ['FORWARD --ttl-set 1', true, 'DROP'],
+    ['FORWARD --ttl-set 1', null, 'undecided'],
+    ['PREROUTING --ttl-set 2', true, 'DROP'],
+    ['PREROUTING --ttl-set 3', true, 'passes'],
+  ])('the hops that TTL leaves decide whether the next node sends a packet on: %s, %s', (rule, isSentOn, expected) => {
+    const rules = ruleset({mangle: `-A ${rule.replace(' ', ' -j TTL ')}`});
+    const [end] = walkPacket(rules, packetOf(sent), {...environment(), isSentOn: () => isSentOn});
+    expect(end?.verdict === 'accept' ? 'passes' : end?.verdict.replace('drop', 'DROP')).toBe(expected);
+  });
+
+  test('what may set hops cannot be told is undecided where they matter', () => {
+    expect(flow(ruleset({mangle: '-A PREROUTING -m frobnicate -j TTL --ttl-set 1'}), sent)).toBe('undecided');
   });
 
   test.each(['HMARK --hmark-offset 4096', 'NFQUEUE --queue-num 0', 'FROBNICATE'])(

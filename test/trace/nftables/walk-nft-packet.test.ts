@@ -271,6 +271,17 @@ test('a packet that no process of the node sends has no owner, whatever the oper
   expect(pathOutcome(table('meta skuid 0 drop', {hook: 'output'}), own)).toBe('UNDECIDED');
 });
 
+test.each([
+  ['ip ttl < 5 drop', 'passes'],
+  ['ip ttl >= 5 drop', 'DROP'],
+  ['ct helper "ftp" drop', 'passes'],
+  ['ct helper != "ftp" drop', 'passes'],
+  ['ct label "4" drop', 'passes'],
+  ['ct label set "4" ct label "4" drop', 'UNDECIDED'],
+])('what no first packet of a Service has is no match, and what none lacks is one: %s', (rule, expected) => {
+  expect(pathOutcome(table(rule))).toBe(expected);
+});
+
 test('a map without the key ends the rule', () => {
   const rule = 'ct mark set ip saddr map { 192.0.2.1 : 0x1 } drop';
   expect(pathOutcome(table(rule))).toBe('passes');
@@ -280,7 +291,7 @@ describe('an unknown part', () => {
   test.each([
     'ct count 10',
     'meta time < "2099-01-01 00:00:00"',
-    'ip ttl 5',
+    'ip ttl 64',
     'iifname "eth0"',
     'limit rate 5/second',
     'socket transparent 1',
