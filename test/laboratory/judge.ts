@@ -10,7 +10,7 @@ import {inFamily} from './in-family.ts';
 import type {Scenario} from './steps.ts';
 
 /** What a scenario did to a flow. */
-type Change = 'lost' | 'source' | 'endpoints' | 'gained';
+type Change = 'lost' | 'source' | 'masquerade' | 'endpoints' | 'gained';
 
 /** How the program's answer compares with the kernel. */
 export interface Judgement {
@@ -47,7 +47,7 @@ export function judge(healthy: Healthy, {scenario, seen, snapshot, added}: Case)
   const known = new Set(healthy.findings.map(identity));
   const findings = findingsOf(snapshot).filter(finding => !known.has(identity(finding)));
   const changes = healthy.flows.flatMap(flow => {
-    const change = changeOf(healthy.seen.get(flow) ?? {}, seen.get(flow) ?? {});
+    const change = changeOf(healthy.seen.get(flow) ?? {}, seen.get(flow) ?? {}, flow.source);
     return change === null ? [] : [{flow, change}];
   });
   // The address of the node itself is no loss.
@@ -92,12 +92,14 @@ function unnamed(harmful: Judgement['changes'], loud: readonly Finding[]): reado
 }
 
 /** What a flow's connections became is another than before. */
-function changeOf(before: Seen, after: Seen): Change | null {
+function changeOf(before: Seen, after: Seen, own: string): Change | null {
   const [was, is] = [failures(before), failures(after)];
   if (was < is) return 'lost';
   if (was > is) return 'gained';
   const [old, now] = [endpointsOf(before), endpointsOf(after)];
-  for (const [endpoint, source] of now) if (old.has(endpoint) && old.get(endpoint) !== source) return 'source';
+  const others = [...now].flatMap(([endpoint, source]) => (old.get(endpoint) === source ? [] : (old.get(endpoint) ?? [])));
+  // The node may masquerade with another address of its own.
+  if (others.length > 0) return others.some(source => source === parseAddress(own)?.text) ? 'source' : 'masquerade';
   return now.size === old.size && [...now.keys()].every(endpoint => old.has(endpoint)) ? null : 'endpoints';
 }
 

@@ -96,9 +96,9 @@ export function downPodLinks({links}: NetworkFacts): readonly string[] {
   return (links ?? []).flatMap(({name, isPeerElsewhere, isUp, master}) => (isPeerElsewhere && !isUp && master === null ? [name] : []));
 }
 
-/** By it the node sends packets to itself, whatever interface has the address. */
+/** By it the node sends packets to itself, whatever interface has the address. Where none is up, the flags of interfaces were not read. */
 export function isLoopbackDown({links}: NetworkFacts): boolean {
-  return links?.some(({name, isUp}) => name === 'lo' && !isUp) === true;
+  return links?.some(({isUp}) => isUp) === true && links.some(({name, isUp}) => name === 'lo' && !isUp);
 }
 
 /** The default gateway to which the node sends packets for an address, while other pods have links of their own; null if it does not. */
