@@ -14,6 +14,8 @@ export interface KubeProxyTrouble {
   readonly log: string | null;
   /** The cause alone. */
   readonly cause: string | null;
+  /** It is among the last lines of the log. */
+  readonly isAtEnd: boolean;
   /** When the log said so (`1006 21:29:03`); null if unknown. */
   readonly when: string | null;
   /** Null if no cause is known. */
@@ -38,6 +40,7 @@ export function kubeProxyTrouble({api, node}: Place): KubeProxyTrouble {
     container: container?.text ?? null,
     log,
     cause: found?.failure.cause ?? null,
+    isAtEnd: found?.isAtEnd === true,
     when: found?.when ?? null,
     remedy: found?.failure.remedy ?? ofContainer,
   };

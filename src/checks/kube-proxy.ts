@@ -32,7 +32,7 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
   remedy:
     "Check whether this node's kube-proxy runs, check its log for iptables-restore errors and for a watch that hangs, and restart it.",
   *node(context) {
-    const {container, log, cause, when, remedy} = kubeProxyTrouble(context);
+    const {container, log, cause, when, remedy, isAtEnd} = kubeProxyTrouble(context);
     const {node} = context;
     // Who pastes a log beside rules takes it for the reason.
     if (isRulesAlone(context) && log !== null) {
@@ -48,7 +48,8 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     const [gone, silent] = misses ? [[...podReasons(context), ...refusalReasons(context)], [...silenceReasons(context)]] : [[], []];
     const signs = [...healthReasons(context), ...syncReasons(context), ...lagReasons(context), ...gone, ...silent];
     // Why it stopped may be long ago in the log: by itself a line says nothing about now, unless kube-proxy still wrote it then.
-    if (container === null && signs.length === 0 && !(misses && isStillSaid(when, context))) return;
+    if (container === null && signs.length === 0 && !(misses && (isStillSaid(when, context) || (isAtEnd && readAt(context) === null))))
+      return;
     const reasons = [container, ...signs, log].filter(reason => reason !== null);
     const lag = lagOf(context);
     if (lag !== null && reasons.length === 1 && !misses) {

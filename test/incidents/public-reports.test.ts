@@ -37,6 +37,9 @@ const behind = (line: string) => (given: Scenario) => {
   given.file('node-b', kubeProxyLog, `${line}\n`);
 };
 
+const unauthorized =
+  'E0901 10:00:00.000000       1 reflector.go:138] k8s.io/client-go/informers/factory.go:134: Failed to watch *v1.EndpointSlice: failed to list *v1.EndpointSlice: Unauthorized';
+
 const onNodeB: Partial<DiagnoseOptions> = {nodes: name => name === 'node-b'};
 
 const udp = (to: string, state = '[ASSURED] ') =>
@@ -304,6 +307,29 @@ const named: readonly PublicReport[] = [
       'E0901 10:00:00.000000       1 proxier.go:1240] "nftables sync failed" err="nft: expression.c:1: Assertion `0\' failed."',
     ),
     says: {ST202: '10.244.12.50', ST505: 'cannot read tables that a newer program wrote'},
+    options: onNodeB,
+  },
+  {
+    source: 'https://github.com/rancher/rke2/issues/6212',
+    symptom: 'a node keeps old endpoints: the API server refuses its kube-proxy, of which only the log was read',
+    change: given => {
+      given.slices('shop/web', withOne({addresses: ['10.244.12.50'], conditions: {ready: true}, nodeName: 'node-b'}));
+      for (const file of ['healthz.json', 'metrics']) given.file('node-b', file, null);
+      given.file('node-b', kubeProxyLog, `${unauthorized}\n`);
+    },
+    says: {ST202: '10.244.12.50', ST505: 'do not accept the credentials of each other'},
+    options: onNodeB,
+  },
+  {
+    source: 'https://github.com/rancher/rke2/issues/6212 and a log that goes on',
+    symptom: 'a node keeps old endpoints: what the log said long ago is no reason',
+    change: given => {
+      given.slices('shop/web', withOne({addresses: ['10.244.12.50'], conditions: {ready: true}, nodeName: 'node-b'}));
+      for (const file of ['healthz.json', 'metrics']) given.file('node-b', file, null);
+      const later = 'I0901 12:00:00.000000       1 proxier.go:845] "Syncing iptables rules"\n'.repeat(12);
+      given.file('node-b', kubeProxyLog, `${unauthorized}\n${later}`);
+    },
+    says: {ST202: '10.244.12.50'},
     options: onNodeB,
   },
   {

@@ -52,6 +52,12 @@ describe('a Service that kubectl lists', () => {
     expect(said(text)).toBe('');
   });
 
+  test('is missing at its load-balancer address', () => {
+    const rule = kubernetes.replace('10.96.0.1/32', '10.96.1.1/32').replace('--dport 443', '--dport 80');
+    expect(said(services.replace('<none>   ', '192.0.2.5') + chain(rule))).toContain('no entry for web (192.0.2.5, port 80/TCP)');
+    expect(said(services.replace('<none>   ', '<pending>') + chain(rule))).toBe('');
+  });
+
   test('gets nothing at an endpoint whose real server has the weight 0', () => {
     const weightless = servers(server('10.96.1.1:80', '  -> 10.244.1.5:8080   Masq    0      0          0\n'));
     expect(said(services + endpoints('10.244.1.5:8080') + weightless)).toMatch(
@@ -185,6 +191,32 @@ test('connections of IPVS that wait for an answer, and what the kernel says, nam
   const empty = 'the virtual server TCP 10.96.1.1:80 has no real server that takes connections';
   expect(said(kernel + servers(server('10.96.0.1:443')))).toContain(empty);
   expect(noDump(Buffer.from(kernel))).toContain(empty);
+});
+
+test('connections of conntrack that wait for an answer name their endpoint', () => {
+  const flow =
+    'tcp      6 92 SYN_SENT src=10.244.2.17 dst=10.96.0.1 sport=40100 dport=443 [UNREPLIED] src=172.18.0.2 dst=10.244.2.17 sport=6443 dport=40100 use=1\n';
+  expect(said(flow + chain(kubernetes))).toMatch(/^1 connection to 10\.96\.0\.1:443 waits for 172\.18\.0\.2:6443: it does not answer/);
+  expect(said(flow.replace('SYN_SENT', 'ESTABLISHED') + chain(kubernetes))).toBe('');
+});
+
+test('POSTROUTING that is whole and does not lead to KUBE-POSTROUTING is told', () => {
+  const text = (...rules: readonly string[]) =>
+    ['# iptables -t nat -S', '-P POSTROUTING ACCEPT', '-N KUBE-SERVICES', kubernetes, ...rules, ''].join('\n');
+  const flannel = '-A POSTROUTING -s 10.244.0.0/16 ! -d 224.0.0.0/4 -j MASQUERADE';
+  expect(said(text(flannel))).toMatch(/^POSTROUTING of table nat does not lead to KUBE-POSTROUTING/);
+  for (const other of ['KUBE-POSTROUTING', 'cali-POSTROUTING']) expect(said(text(flannel, `-A POSTROUTING -j ${other}`))).toBe('');
+  expect(said(text(flannel).replace('-S', '-S | grep -v cali'))).toBe('');
+});
+
+test('a chain of nftables whose policy drops what pods send is told', () => {
+  const table = (...rules: readonly string[]) =>
+    `table inet fw {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n${rules.map(rule => `\t\t${rule}\n`).join('')}\t}\n}\n`;
+  const usual = 'ct state established,related accept';
+  expect(said(table(usual, 'iifname "wg0" accept'))).toMatch(
+    /^the policy of inet fw forward is drop, and no rule of it accepts packets between pods/,
+  );
+  for (const rule of ['iifname "cni0" accept', 'ip saddr 10.244.0.0/16 accept', 'jump pods']) expect(said(table(usual, rule))).toBe('');
 });
 
 test('a connection that is tracked without translation is told although its endpoints are not shown', () => {

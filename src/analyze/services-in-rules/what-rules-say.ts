@@ -52,7 +52,7 @@ function droppedAtEnd(chain: Chain): readonly string[] {
     / --ctstate RELATED,ESTABLISHED /.test(text);
   return chain.rules().every(isNarrow)
     ? [
-        'the policy of filter/FORWARD is DROP, and no rule of it accepts what pods send to endpoints on other nodes: only masqueraded packets pass it, by KUBE-FORWARD',
+        'the policy of filter/FORWARD is DROP, and no rule of it accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD',
       ]
     : [];
 }
@@ -111,15 +111,32 @@ function rivalsText(chain: string, rules: readonly Publication[]): readonly stri
   });
 }
 
-/** The same of rules of iptables, or of the plugin portmap, that nft prints: ports that two rules publish. */
+/** The same of nftables: ports that two rules publish, and policies that drop what passes the node. */
 export function unmetNftRules({tables}: NftRuleset): readonly string[] {
-  return [...tables.values()].flatMap(({chains}) =>
-    [...chains.values()].flatMap(chain =>
-      rivalsText(
+  return [...tables.values()].flatMap(({id, chains}) =>
+    [...chains.values()].flatMap(chain => [
+      ...rivalsText(
         chain.name,
         chain.rules().flatMap(rule => nftPublication(rule, chains)),
       ),
-    ),
+      ...(chain.base?.hook === 'forward' &&
+      chain.base.policy === 'drop' &&
+      chain.complete &&
+      chain.rules().every(({body}) => isNarrowOfNft(body))
+        ? [
+            `the policy of ${id} ${chain.name} is drop, and no rule of it accepts packets between pods, whatever the table of kube-proxy accepts`,
+          ]
+        : []),
+    ]),
+  );
+}
+
+/** Only packets of connections that exist, or by interfaces that are not those of pods. */
+function isNarrowOfNft(body: string): boolean {
+  const [, name] = /\b[io]if(?:name)? "?([\w.-]+)/.exec(body) ?? [];
+  return (
+    /^ct state (?:established|related)[\w,{} ]* accept$|^ct state invalid\b|\b(?:drop|reject)\b/.test(body.replace(/ counter\b/, '')) ||
+    (name !== undefined && /^(?:lo|docker\d+|wg\d+|tun\d+|virbr\d+|tailscale\d+)$/.test(name))
   );
 }
 

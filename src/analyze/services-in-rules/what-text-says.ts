@@ -1,10 +1,11 @@
-import {familyOf, parseAddress} from '../../model/address.ts';
+import {familyOf, joinHostPort, parseAddress} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import {once} from '../../model/once.ts';
 import {matchOptionOf, optionOf, type Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import {namespacedName, plural, servicePortText, someOf} from '../../model/text.ts';
+import {parseConntrack} from '../../parse/conntrack.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
@@ -31,9 +32,10 @@ export const whatTextSays = once((node: NodeDump): readonly string[] => {
     ...unboundAddresses(node, {lines, listed, traces}),
     ...besideLog(lines, traces),
     ...(unserved === null ? [] : [unserved]),
-    ...waitingConnections(lines),
+    ...waitingConnections(lines, fileText(node, 'conntrack')),
     ...hostPortsBefore(rulesets, traces),
     ...rulesets.flatMap(unmetRules),
+    ...rulesets.flatMap(notMasqueraded),
     ...(nft === null ? [] : unmetNftRules(nft)),
   ];
 });
@@ -103,8 +105,8 @@ function lackedEndpoints({services, endpoints}: Listed, traces: readonly PortTra
 function lackedEntries(node: NodeDump, {services, endpoints, empty}: Listed, traces: readonly PortTrace[]): readonly string[] {
   const has = (address: string, port: number): boolean =>
     traces.some(({entries}) => entries.some(({entry}) => entry.address === address && entry.port === port));
-  return services.flatMap(({name, clusterIPs, ports}) =>
-    clusterIPs.flatMap(address => {
+  return services.flatMap(({name, clusterIPs, externalIPs, ports}) =>
+    [...clusterIPs, ...externalIPs].flatMap(address => {
       const whole = wholeRules(node, address);
       const lacked = ports.filter(({port}) => !has(address, port)).map(({port, protocol}) => `${port}/${protocol}`);
       // kube-proxy refuses packets to a Service without endpoints in another table, and has a virtual server in IPVS mode.
@@ -204,13 +206,20 @@ function hostPortsBefore(rulesets: readonly Ruleset[], traces: readonly PortTrac
   });
 }
 
-/** `TCP 00:57 SYN_RECV 10.244.1.3:40112 10.96.0.10:53 10.244.2.5:53`: a connection of IPVS whose handshake is not complete. */
-function waitingConnections(lines: readonly string[]): readonly string[] {
-  const waiting = lines.flatMap(line => {
-    const [, , server = '', end] = /^\s*TCP\s+\d+:\d\d\s+(SYN_RECV|SYN_SENT)\s+\S+\s+(\S+:\d+)\s+(\S+:\d+)/.exec(line) ?? [];
+/**
+ * Connections whose handshake is not complete: `TCP 00:57 SYN_RECV 10.244.1.3:40112 10.96.0.10:53 10.244.2.5:53` of IPVS, and those that
+ * conntrack lists as SYN_SENT.
+ */
+function waitingConnections(lines: readonly string[], tracked: string): readonly string[] {
+  const ofIpvs = lines.flatMap(line => {
+    const [, server = '', end] = /^\s*TCP\s+\d+:\d\d\s+SYN_(?:RECV|SENT)\s+\S+\s+(\S+:\d+)\s+(\S+:\d+)/.exec(line) ?? [];
     return end === undefined ? [] : [{server, end}];
   });
-  return [...Map.groupBy(waiting, ({server, end}) => `${server} ${end}`).values()].map(all => {
+  const ofRules = [...parseConntrack(tracked, 'tcp')].flatMap(({state, original, reply}) => {
+    const [server, end] = [joinHostPort(original.destination, original.destinationPort), joinHostPort(reply.source, reply.sourcePort)];
+    return state === 'SYN_SENT' && server !== end ? [{server, end}] : [];
+  });
+  return [...Map.groupBy([...ofIpvs, ...ofRules], ({server, end}) => `${server} ${end}`).values()].map(all => {
     const [{server = '', end = ''} = {}] = all;
     return `${plural(all.length, 'connection')} to ${server} ${all.length === 1 ? 'waits' : 'wait'} for ${end}: it does not answer, or its answers do not come back through this node`;
   });
@@ -222,4 +231,24 @@ function tracesEnd(lines: readonly string[], rulesets: readonly Ruleset[]): read
   const opening = all.filter(({passedNat}) => passedNat);
   const told = (opening.length > 0 ? opening : all).map(packet => endOfTrace(packet, rulesets));
   return [...new Set(told)];
+}
+
+/** Masquerading needs a jump of POSTROUTING, which is shown whole. */
+function notMasqueraded({tables}: Ruleset): readonly string[] {
+  const chains = tables.get('nat')?.chains;
+  const base = chains?.get('POSTROUTING');
+  if (
+    chains === undefined ||
+    base?.complete !== true ||
+    base.ruleCount === 0 ||
+    !(chains.has('KUBE-SERVICES') || chains.has('KUBE-POSTROUTING'))
+  )
+    return [];
+  // A chain of another program may lead there.
+  const leads = base.rules().some(({target}) => target !== null && !/^(?:ACCEPT|RETURN|MASQUERADE|SNAT|MARK|LOG)$/.test(target.name));
+  return leads
+    ? []
+    : [
+        'POSTROUTING of table nat does not lead to KUBE-POSTROUTING: packets that need it are not masqueraded, and their answers may not come back through this node',
+      ];
 }

@@ -286,6 +286,8 @@ interface FoundFailure {
   /** When klog wrote the line, as month, day and time of some year: `1006 21:29:03`. Null if it does not say. */
   readonly when: string | null;
   readonly failure: KnownFailure;
+  /** Hardly a line follows it. */
+  readonly isAtEnd?: boolean;
 }
 
 /**
@@ -299,10 +301,14 @@ export function failureIn(log: string, nodes: ReadonlySet<string> = new Set()): 
     const failure = knownFailures.find(({pattern}) => pattern.test(line));
     if (failure === undefined || isOver(failure, line, {after: lines.slice(at + 1), nodes})) continue;
     const telling = failure.explainedBy === undefined ? null : tellingNear(lines, at, failure.explainedBy);
-    return telling ?? foundIn(line, failure);
+    const isAtEnd = lines.slice(at + 1).filter(text => text.trim() !== '').length < maxAfter;
+    return {...(telling ?? foundIn(line, failure)), isAtEnd};
   }
   return null;
 }
+
+/** Of what kube-proxy writes within some minutes. */
+const maxAfter = 10;
 
 function foundIn(line: string, failure: KnownFailure): FoundFailure {
   return {line: withoutHead(line), when: /(?:^|[ |\]])[EWF](\d{4} \d\d:\d\d:\d\d)/.exec(line)?.[1] ?? null, failure};

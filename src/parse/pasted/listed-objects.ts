@@ -59,6 +59,8 @@ export interface ListedService {
   /** With its namespace where the text has it. */
   readonly name: string;
   readonly clusterIPs: readonly string[];
+  /** Those of a load balancer, and external IPs. */
+  readonly externalIPs: readonly string[];
   readonly ports: readonly ListedPort[];
 }
 
@@ -88,7 +90,14 @@ export function listedIn(lines: readonly string[]): Listed {
     if (field('ADDRESSTYPE') !== '') pushTo(texts, name.replace(/-[a-z0-9]{5}$/, ''), withPorts(field('ENDPOINTS'), field('PORTS')));
     else if (field('ENDPOINTS') !== '') pushTo(texts, name, field('ENDPOINTS'));
     if (field('CLUSTER-IP') !== '')
-      services.push({name, clusterIPs: [field('CLUSTER-IP')], ports: field('PORT(S)').split(',').flatMap(listedPort)});
+      services.push({
+        name,
+        clusterIPs: [field('CLUSTER-IP')],
+        externalIPs: field('EXTERNAL-IP')
+          .split(',')
+          .filter(address => familyOf(address) !== null),
+        ports: field('PORT(S)').split(',').flatMap(listedPort),
+      });
   }
   for (const each of [...described(lines), ...objectsIn(lines)]) {
     if (each.endpoints !== null) pushTo(texts, each.name, each.endpoints === '' ? '<none>' : each.endpoints);
@@ -138,7 +147,7 @@ function described(lines: readonly string[]): readonly ListedObject[] {
     const name = `${namespace === undefined ? '' : `${namespace}/`}${fields.get('Name') ?? ''}`;
     const address = fields.get('IP');
     const ports = (fields.get('Port') ?? '').split(',').flatMap(text => listedPort(text.split(/\s+/).at(-1) ?? ''));
-    return [{name, clusterIPs: address === undefined ? [] : [address], ports, endpoints: fields.get('Endpoints') ?? null}];
+    return [{name, clusterIPs: address === undefined ? [] : [address], externalIPs: [], ports, endpoints: fields.get('Endpoints') ?? null}];
   });
 }
 
@@ -165,11 +174,19 @@ function objectsIn(lines: readonly string[]): readonly ListedObject[] {
 function ofObject(object: Fields): readonly ListedObject[] {
   const {kind, spec, metadata} = object as ServiceObject & EndpointSliceObject & EndpointsObject & {readonly kind?: unknown};
   const named = (name = ''): string => (metadata?.namespace === undefined ? name : `${metadata.namespace}/${name}`);
-  const none = {clusterIPs: [], ports: []};
+  const none = {clusterIPs: [], externalIPs: [], ports: []};
   if (kind === 'Service') {
     const {clusterIP, clusterIPs, ports} = spec ?? {};
     const all = (ports ?? []).map(({port = 0, protocol = 'TCP', nodePort}) => ({protocol, port, nodePort: nodePort ?? null}));
-    return [{name: named(metadata?.name), clusterIPs: clusterIPs ?? [clusterIP ?? ''], ports: all, endpoints: null}];
+    return [
+      {
+        name: named(metadata?.name),
+        clusterIPs: clusterIPs ?? [clusterIP ?? ''],
+        externalIPs: spec?.externalIPs ?? [],
+        ports: all,
+        endpoints: null,
+      },
+    ];
   }
   if (kind === 'EndpointSlice') {
     const {endpoints, ports} = object as EndpointSliceObject;
