@@ -52,8 +52,7 @@ function analyzeKubeProxy(input: NodeInput): NodeAnalysis {
     return {...base, status: {kind: 'unread', reason: `kube-proxy runs in ${config.mode.value} mode, which is not supported yet`}};
   const unseen = unseenObjects(input, dumps);
   const prepared = mode.prepare(input);
-  const saysMore = unseen?.includes(rulesShow) === true;
-  const ready = ('whyUnread' in prepared && !saysMore) || unseen === null ? prepared : {whyUnread: unseen};
+  const ready = unseen === null || ('whyUnread' in prepared && !unseen.tellsMore) ? prepared : {whyUnread: unseen.reason};
   if ('whyUnread' in ready) {
     const {whyUnread: reason} = ready;
     if (input.api.services !== null) return {...base, status: {kind: 'unread', reason}};
@@ -68,19 +67,19 @@ function statusOf(unread: readonly UnreadFamily[]): AnalyzedStatus {
   return {kind: 'unread', reason: unread.map(({family, reason}) => `${family}: ${reason}`).join('; ')};
 }
 
-/** Objects that were not read may exist: no rule may be reported as stale or missing because of them. */
-function unseenObjects({api, node}: NodeInput, {current}: Dumps): string | null {
+/** Objects that were not read may exist: no rule may be reported as stale or missing because of them. Null if all were read. */
+function unseenObjects({api, node}: NodeInput, {current}: Dumps): {readonly reason: string; readonly tellsMore: boolean} | null {
   const {services, endpointSlices, endpoints} = api;
   const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
   if (unseen === null) return null;
   const held = services === null ? [...current.values()].map(describeRules).join(', ') : '';
   const said = isRulesAlone({api}) ? [...whatTextSays(node), ...closedEntries(servicesInRules(node))] : [];
-  if (said.length > 0)
-    return `${unseen} were not read. ${rulesShow} ${someOf(said, {max: 3})} (${held === '' ? 'no rules of iptables' : held})`;
-  return `${unseen} were not read, and without them the expected rules are unknown${held === '' ? '' : `: ${held}`}`;
+  const reason =
+    said.length > 0
+      ? `${unseen} were not read. What was read shows: ${someOf(said, {max: 3})} (${held === '' ? 'no rules of iptables' : held})`
+      : `${unseen} were not read, and without them the expected rules are unknown${held === '' ? '' : `: ${held}`}`;
+  return {reason, tellsMore: said.length > 0};
 }
-
-const rulesShow = 'What was read shows:';
 
 /** What rules without API objects can answer, and what to add for other questions. */
 function whatToGive({node}: NodeInput): string {
