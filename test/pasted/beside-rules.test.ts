@@ -29,11 +29,11 @@ const kubernetes =
 const chain = (...rules: readonly string[]) => ['# iptables -t nat -S KUBE-SERVICES', '-N KUBE-SERVICES', ...rules, ''].join('\n');
 
 describe('a Service that kubectl lists', () => {
-  const lacks = 'no entry for web (10.96.1.1, port 80/TCP), which kubectl lists';
+  const lacks = 'no entry for web (10.96.1.1, port 80), which kubectl lists';
 
   test('is missing in virtual servers and in KUBE-SERVICES that are shown whole', () => {
     expect(said(services + servers(server('10.96.0.1:443')))).toBe(`ipvsadm shows ${lacks}`);
-    expect(said(services + chain(kubernetes))).toBe(`KUBE-SERVICES of table nat has ${lacks} unless the Service has no endpoint`);
+    expect(said(services + chain(kubernetes))).toBe(`KUBE-SERVICES of table nat has ${lacks}, unless the Service has no endpoint`);
     expect(said(services + endpoints('10.244.1.5:8080') + chain(kubernetes))).toBe(
       `KUBE-SERVICES of table nat has ${lacks} with the endpoints 10.244.1.5:8080`,
     );
@@ -52,9 +52,18 @@ describe('a Service that kubectl lists', () => {
     expect(said(text)).toBe('');
   });
 
+  test('is missing at its node port', () => {
+    const rule = '-A KUBE-NODEPORTS -p tcp -m comment --comment "shop/web:http" -m tcp --dport 30200 -j KUBE-EXT-TCOU7JCQXEZGVUNU';
+    const nodePorts = (text: string) => chain(text).replaceAll('KUBE-SERVICES', 'KUBE-NODEPORTS');
+    expect(said(services + nodePorts(rule))).toBe(
+      'KUBE-NODEPORTS of table nat has no entry for web (node port 30100), which kubectl lists, unless the Service has no endpoint',
+    );
+    expect(said(services + nodePorts(rule.replace('30200', '30100')))).toBe('');
+  });
+
   test('is missing at its load-balancer address', () => {
     const rule = kubernetes.replace('10.96.0.1/32', '10.96.1.1/32').replace('--dport 443', '--dport 80');
-    expect(said(services.replace('<none>   ', '192.0.2.5') + chain(rule))).toContain('no entry for web (192.0.2.5, port 80/TCP)');
+    expect(said(services.replace('<none>   ', '192.0.2.5') + chain(rule))).toContain('no entry for web (192.0.2.5, port 80)');
     expect(said(services.replace('<none>   ', '<pending>') + chain(rule))).toBe('');
   });
 
@@ -158,6 +167,12 @@ describe('a traced packet', () => {
     );
     expect(noDump(Buffer.from(start + sent('filter:FORWARD:policy:4') + sent('nat:POSTROUTING:policy:3')))).toContain(
       `${lead} the policy of nat/POSTROUTING: it leaves this node`,
+    );
+  });
+
+  test('says that no rule translated it, where it came to the node itself', () => {
+    expect(noDump(Buffer.from(start + line('filter:INPUT:rule:3')))).toContain(
+      'the trace of 10.244.1.3 → 10.96.1.1:80, which no rule translated, ends at rule 3 of filter/INPUT: it is dropped there, or',
     );
   });
 

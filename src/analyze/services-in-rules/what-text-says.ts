@@ -103,36 +103,42 @@ function lackedEndpoints({services, endpoints}: Listed, traces: readonly PortTra
 
 /** Services that kubectl lists, and that rules which are shown whole do not have. */
 function lackedEntries(node: NodeDump, {services, endpoints, empty}: Listed, traces: readonly PortTrace[]): readonly string[] {
-  const has = (address: string, port: number): boolean =>
-    traces.some(({entries}) => entries.some(({entry}) => entry.address === address && entry.port === port));
-  return services.flatMap(({name, clusterIPs, externalIPs, ports}) =>
-    [...clusterIPs, ...externalIPs].flatMap(address => {
+  const entries = traces.flatMap(trace => trace.entries.map(({entry}) => entry));
+  const has = (address: string | null, port: number): boolean =>
+    entries.some(entry => entry.port === port && (address === null ? entry.kind === 'nodePort' : entry.address === address));
+  return services.flatMap(({name, clusterIPs, externalIPs, ports}) => {
+    const nodePorts = ports.flatMap(({nodePort}) => nodePort ?? []);
+    const asked = [
+      ...[...clusterIPs, ...externalIPs].map(address => ({address, all: ports.map(({port}) => port)})),
+      {address: null, all: nodePorts},
+    ];
+    return asked.flatMap(({address, all}) => {
       const whole = wholeRules(node, address);
-      const lacked = ports.filter(({port}) => !has(address, port)).map(({port, protocol}) => `${port}/${protocol}`);
+      const lacked = all.filter(port => !has(address, port));
       // kube-proxy refuses packets to a Service without endpoints in another table, and has a virtual server in IPVS mode.
       if (whole === null || lacked.length === 0 || (empty.has(name) && !whole.isOfIpvs)) return [];
       const ends = [...(endpoints.get(name) ?? [])];
-      const why = ends.length > 0 ? `with the endpoints ${someOf(ends)}` : whole.isOfIpvs ? '' : 'unless the Service has no endpoint';
-      return [
-        `${whole.what} no entry for ${name} (${address}, port ${lacked.join(', ')}), which kubectl lists${why === '' ? '' : ` ${why}`}`,
-      ];
-    }),
-  );
+      const why = ends.length > 0 ? ` with the endpoints ${someOf(ends)}` : whole.isOfIpvs ? '' : ', unless the Service has no endpoint';
+      const what = address === null ? `node port ${lacked.join(', ')}` : `${address}, port ${lacked.join(', ')}`;
+      return [`${whole.what} no entry for ${name} (${what}), which kubectl lists${why}`];
+    });
+  });
 }
 
-/** The rules that would have a cluster IP, if the text shows all of them. */
-function wholeRules(node: NodeDump, address: string): {readonly what: string; readonly isOfIpvs: boolean} | null {
+/** The rules that would have a cluster IP, or a node port, if the text shows all of them. */
+function wholeRules(node: NodeDump, address: string | null): {readonly what: string; readonly isOfIpvs: boolean} | null {
   const servers = parseIpvsadm(fileText(node, 'ipvsadm-save'));
-  if (servers.servers.length > 0 && servers.cut === null) return {what: 'ipvsadm shows', isOfIpvs: true};
-  const family = familyOf(address);
+  if (servers.servers.length > 0 && servers.cut === null) return address === null ? null : {what: 'ipvsadm shows', isOfIpvs: true};
+  const family = address === null ? 'IPv4' : familyOf(address);
   if (family === null || node.files.includes('ipvsadm-part')) return null;
-  const services = readDumps(node).current.get(family)?.chain('nat', 'KUBE-SERVICES');
-  if (services?.complete === true && services.rules().some(({target}) => target?.name.startsWith('KUBE-SVC-')))
-    return {what: 'KUBE-SERVICES of table nat has', isOfIpvs: false};
-  const map = readNft(node)
+  const [name, map] = address === null ? ['KUBE-NODEPORTS', 'service-nodeports'] : ['KUBE-SERVICES', 'service-ips'];
+  const chain = readDumps(node).current.get(family)?.chain('nat', name);
+  if (chain?.complete === true && chain.rules().some(({target}) => /^KUBE-(?:SVC|EXT|XLB)-/.test(target?.name ?? '')))
+    return {what: `${name} of table nat has`, isOfIpvs: false};
+  const elements = readNft(node)
     ?.tables.get(`${family === 'IPv4' ? 'ip' : 'ip6'} kube-proxy`)
-    ?.set('service-ips');
-  return map?.complete === true && map.elements.size > 0 ? {what: 'service-ips of nftables has', isOfIpvs: false} : null;
+    ?.set(map);
+  return elements?.complete === true && elements.elements.size > 0 ? {what: `${map} of nftables has`, isOfIpvs: false} : null;
 }
 
 interface TextOfNode {

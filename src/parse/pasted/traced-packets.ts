@@ -101,7 +101,7 @@ export function endOfTrace({first, last, table, chain, step, rule, text, ...pack
     first === null || last === null
       ? ''
       : first.destination === last.destination
-        ? packet.passedNat && packet.isLeaving
+        ? packet.passedNat && (packet.isLeaving || /INPUT|input/.test(chain))
           ? ', which no rule translated,'
           : ''
         : `, sent on to ${last.destination},`;
