@@ -200,9 +200,9 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   const hook = decidedAt(outcome, effectCase.nft);
   const isForPod = probe.direct !== undefined && environment.isLocal(probe.packet.destination) !== true;
   const isSentOn = (path.some(rewrites) || isForPod) && hook !== 'input' && hook !== 'output';
-  // The API promises cluster IPs to nobody outside; kube-proxy accepts such packets in tables of iptables alone, if they are sent on.
+  // kube-proxy accepts such packets in tables of iptables alone, if they are sent on.
   const acceptsItself = effectCase.acceptsItself && isSentOn && !isOfNft(rule?.table ?? policy?.split('/')[0] ?? '');
-  const unusual = !acceptsItself && probe.entry.kind === 'clusterIP' && probe.source.kind === 'outside';
+  const unusual = !acceptsItself && isUnpromised(probe);
   const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual || isAside ? {severity: 'info' as const} : {})};
   const why = rule !== null && steers(rule) && outcome.reason !== undefined ? `, because ${outcome.reason}` : '';
   const by = `${causeText(rule, policy, effectCase)}${why}`;
@@ -218,6 +218,11 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
     pods.length > 0 && subtract(pods, addressesIn([network], probe.packet.family)).length === 0;
   const isForAll = path.filter(one => !effectCase.isOwn(one)).every(one => isUnconditional(one, isOfAllPods));
   return {kind: 'dropped-by-other-rule', severity: 'info', rule, detail, ifNoPolicy: {...usual, isForAll}};
+}
+
+/** The API promises cluster IPs to nobody outside. */
+function isUnpromised({entry, source}: Probe): boolean {
+  return entry.kind === 'clusterIP' && source.kind === 'outside';
 }
 
 /** What refuses packets, in words: a rule, or else the policy of a chain. */
@@ -266,7 +271,12 @@ function lostLater(
   const rule = policy === undefined ? decisive(outcome, effectCase) : null;
   if (policy === undefined && rule === null) return null;
   const refused = outcome.verdict === 'reject' ? 'refused' : 'dropped';
-  const base = {kind: 'dropped-by-other-rule', isLater: true, rule} as const;
+  const base = {
+    kind: 'dropped-by-other-rule',
+    isLater: true,
+    rule,
+    ...(isUnpromised(probe) && probe.senders?.areNodes !== true ? {severity: 'info' as const} : {}),
+  } as const;
   // No policy asks that connections are not tracked.
   if (rule !== null && isOfPolicy(rule) && !decides(rule))
     return {...base, severity: 'info', detail: `${who} are ${refused} by a network policy`};

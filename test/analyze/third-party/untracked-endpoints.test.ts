@@ -32,6 +32,13 @@ test('answers that a rule of network policies leaves untracked are lost, which n
   );
 });
 
+test('what clients outside lose of a cluster IP alone, which the API promises to nobody outside, is an info', async () => {
+  const untracked = '-A OUTPUT ! -d 10.0.0.0/8 -p tcp -m tcp --sport 9100 -j CT --notrack';
+  const messages = await found('raw', `-A OUTPUT -d 172.18.0.0/16 -j ACCEPT\n${untracked}`);
+  expect(messages).toContainEqual(expect.stringMatching(/^ST402 info .*replies to packets from outside the cluster .*to its cluster IP/));
+  expect(messages.filter(message => !message.includes(' info '))).toEqual([]);
+});
+
 test('Services whose replies alone a rule refuses are named beside those whose packets it refuses', async () => {
   const messages = await found('filter', '-A FORWARD -s 10.244.11.0/24 -d 172.18.0.0/16 -j REJECT');
   expect(messages).toEqual([
