@@ -32,10 +32,12 @@ describe('a Service that kubectl lists', () => {
   const lacks = 'no entry for web (10.96.1.1, port 80), which kubectl lists';
 
   test('is missing in virtual servers and in KUBE-SERVICES that are shown whole', () => {
-    expect(said(services + servers(server('10.96.0.1:443')))).toBe(`ipvsadm shows ${lacks}`);
-    expect(said(services + chain(kubernetes))).toBe(`KUBE-SERVICES of table nat has ${lacks}, unless the Service has no endpoint`);
+    expect(said(services + servers(server('10.96.0.1:443')))).toBe(`ipvsadm shows ${lacks}, unless another proxy serves it`);
+    expect(said(services + chain(kubernetes))).toBe(
+      `KUBE-SERVICES of table nat has ${lacks}, unless it has no endpoint, or another proxy serves it`,
+    );
     expect(said(services + endpoints('10.244.1.5:8080') + chain(kubernetes))).toBe(
-      `KUBE-SERVICES of table nat has ${lacks} with the endpoints 10.244.1.5:8080`,
+      `KUBE-SERVICES of table nat has ${lacks} with the endpoints 10.244.1.5:8080, unless another proxy serves it`,
     );
   });
 
@@ -56,23 +58,21 @@ describe('a Service that kubectl lists', () => {
     const rule = '-A KUBE-NODEPORTS -p tcp -m comment --comment "shop/web:http" -m tcp --dport 30200 -j KUBE-EXT-TCOU7JCQXEZGVUNU';
     const nodePorts = (text: string) => chain(text).replaceAll('KUBE-SERVICES', 'KUBE-NODEPORTS');
     expect(said(services + nodePorts(rule))).toBe(
-      'KUBE-NODEPORTS of table nat has no entry for web (node port 30100), which kubectl lists, unless the Service has no endpoint',
+      'KUBE-NODEPORTS of table nat has no entry for web (node port 30100), which kubectl lists, unless it has no endpoint, or another proxy serves it',
     );
     expect(said(services + nodePorts(rule.replace('30200', '30100')))).toBe('');
   });
 
-  test('is missing at its load-balancer address', () => {
-    const rule = kubernetes.replace('10.96.0.1/32', '10.96.1.1/32').replace('--dport 443', '--dport 80');
-    expect(said(services.replace('<none>   ', '192.0.2.5') + chain(rule))).toContain('no entry for web (192.0.2.5, port 80)');
-    expect(said(services.replace('<none>   ', '<pending>') + chain(rule))).toBe('');
-  });
-
-  test('gets nothing at an endpoint whose real server has the weight 0', () => {
+  test('is refused although an endpoint is ready, where its real server has the weight 0', () => {
     const weightless = servers(server('10.96.1.1:80', '  -> 10.244.1.5:8080   Masq    0      0          0\n'));
     expect(said(services + endpoints('10.244.1.5:8080') + weightless)).toMatch(
-      /^web sends nothing to 10\.244\.1\.5:8080, which kubectl lists as its endpoint, .* or all have the weight 0$/,
+      /^the rules refuse every packet to web, and kubectl lists 10\.244\.1\.5:8080 as ready: .* or all have the weight 0$/,
     );
-    expect(said(services + endpoints('10.244.1.5:8080') + servers(server('10.96.1.1:80')))).toBe('');
+    for (const list of ['10.244.1.5:8080', '10.244.1.5:8080,10.244.2.5:8080', '[fd00::5]:8080'])
+      expect(said(services + endpoints(list) + servers(server('10.96.1.1:80')))).toBe('');
+    // EndpointSlices list endpoints that are not ready too.
+    const slices = 'NAME        ADDRESSTYPE   PORTS   ENDPOINTS    AGE\nweb-x7k2p   IPv4          8080    10.244.1.5   3d\n\n';
+    expect(said(services + slices + weightless)).toMatch(/^ipvs\/10\.96\.1\.1 /);
   });
 });
 

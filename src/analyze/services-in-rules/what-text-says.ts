@@ -83,21 +83,18 @@ function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[
   return [...lackedEntries(node, listed, traces), ...stale, ...lackedEndpoints(listed, traces)];
 }
 
-/** Endpoints that kubectl lists and that a cluster IP of which the text shows every endpoint does not send to. */
-function lackedEndpoints({services, endpoints}: Listed, traces: readonly PortTrace[]): readonly string[] {
-  return services.flatMap(({name, clusterIPs, ports}) => {
-    const listed = [...(endpoints.get(name) ?? [])];
+/** Services of which kubectl lists ready endpoints, and whose cluster IPs lead to none. Hints and policies leave out only some. */
+function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly PortTrace[]): readonly string[] {
+  return services.flatMap(({name, clusterIPs}) => {
     const own = traces.flatMap(({entries}) => entries.filter(({entry}) => clusterIPs.includes(entry.address ?? '')));
-    const sent = new Set(own.flatMap(entry => entry.endpoints.map(({hostPort}) => hostPort)));
-    // Each port of a Service has its own endpoints.
-    const isWhole =
-      own.length === ports.length &&
-      [...sent].every(isShown) &&
-      own.every(({end, endpoints: all}) => end === null || (all.length === 0 && end.rule !== null && end.verdict === 'rejected'));
-    const lacked = isWhole ? listed.filter(end => !sent.has(end)) : [];
-    return lacked.length === 0
-      ? []
-      : [`${name} sends nothing to ${someOf(lacked)}, which kubectl lists as ${lacked.length === 1 ? 'its endpoint' : 'its endpoints'}`];
+    const isRefused = own.length > 0 && own.every(({end, endpoints: all}) => all.length === 0 && end?.verdict === 'rejected');
+    const listed = ready.has(name) ? [...(endpoints.get(name) ?? [])] : [];
+    const ofFamily = listed.filter(end => own.some(({entry}) => end.startsWith('[') === (entry.address?.includes(':') === true)));
+    return isRefused && ofFamily.length > 0
+      ? [
+          `the rules refuse every packet to ${name}, and kubectl lists ${someOf(ofFamily)} as ready: kube-proxy does not follow, or its traffic policy is Local`,
+        ]
+      : [];
   });
 }
 
@@ -106,19 +103,17 @@ function lackedEntries(node: NodeDump, {services, endpoints, empty}: Listed, tra
   const entries = traces.flatMap(trace => trace.entries.map(({entry}) => entry));
   const has = (address: string | null, port: number): boolean =>
     entries.some(entry => entry.port === port && (address === null ? entry.kind === 'nodePort' : entry.address === address));
-  return services.flatMap(({name, clusterIPs, externalIPs, ports}) => {
+  return services.flatMap(({name, clusterIPs, ports}) => {
     const nodePorts = ports.flatMap(({nodePort}) => nodePort ?? []);
-    const asked = [
-      ...[...clusterIPs, ...externalIPs].map(address => ({address, all: ports.map(({port}) => port)})),
-      {address: null, all: nodePorts},
-    ];
+    const asked = [...clusterIPs.map(address => ({address, all: ports.map(({port}) => port)})), {address: null, all: nodePorts}];
     return asked.flatMap(({address, all}) => {
       const whole = wholeRules(node, address);
       const lacked = all.filter(port => !has(address, port));
       // kube-proxy refuses packets to a Service without endpoints in another table, and has a virtual server in IPVS mode.
       if (whole === null || lacked.length === 0 || (empty.has(name) && !whole.isOfIpvs)) return [];
       const ends = [...(endpoints.get(name) ?? [])];
-      const why = ends.length > 0 ? ` with the endpoints ${someOf(ends)}` : whole.isOfIpvs ? '' : ', unless the Service has no endpoint';
+      const otherwise = `, unless ${whole.isOfIpvs || ends.length > 0 ? '' : 'it has no endpoint, or '}another proxy serves it`;
+      const why = `${ends.length > 0 ? ` with the endpoints ${someOf(ends)}` : ''}${otherwise}`;
       const what = address === null ? `node port ${lacked.join(', ')}` : `${address}, port ${lacked.join(', ')}`;
       return [`${whole.what} no entry for ${name} (${what}), which kubectl lists${why}`];
     });

@@ -59,8 +59,6 @@ export interface ListedService {
   /** With its namespace where the text has it. */
   readonly name: string;
   readonly clusterIPs: readonly string[];
-  /** Those of a load balancer, and external IPs. */
-  readonly externalIPs: readonly string[];
   readonly ports: readonly ListedPort[];
 }
 
@@ -78,6 +76,8 @@ export interface Listed {
    * `+ 2 more...` where it leaves some out.
    */
   readonly endpoints: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Of these, the Services whose endpoints are listed as ready: EndpointSlices have others too. */
+  readonly ready: ReadonlySet<string>;
   /** Services that are listed without an endpoint. */
   readonly empty: ReadonlySet<string>;
 }
@@ -86,20 +86,20 @@ export interface Listed {
 export function listedIn(lines: readonly string[]): Listed {
   const texts = new Map<string, string[]>();
   const services: ListedService[] = [];
+  const inSlices = new Set<string>();
   for (const {name, field} of rowsOf(lines)) {
+    if (field('ADDRESSTYPE') !== '') inSlices.add(name.replace(/-[a-z0-9]{5}$/, ''));
     if (field('ADDRESSTYPE') !== '') pushTo(texts, name.replace(/-[a-z0-9]{5}$/, ''), withPorts(field('ENDPOINTS'), field('PORTS')));
     else if (field('ENDPOINTS') !== '') pushTo(texts, name, field('ENDPOINTS'));
     if (field('CLUSTER-IP') !== '')
       services.push({
         name,
         clusterIPs: [field('CLUSTER-IP')],
-        externalIPs: field('EXTERNAL-IP')
-          .split(',')
-          .filter(address => familyOf(address) !== null),
         ports: field('PORT(S)').split(',').flatMap(listedPort),
       });
   }
   for (const each of [...described(lines), ...objectsIn(lines)]) {
+    if (each.isOfSlice === true) inSlices.add(each.name);
     if (each.endpoints !== null) pushTo(texts, each.name, each.endpoints === '' ? '<none>' : each.endpoints);
     if (each.clusterIPs.length > 0) services.push(each);
   }
@@ -109,6 +109,7 @@ export function listedIn(lines: readonly string[]): Listed {
     endpoints: new Map(
       [...texts].flatMap(([key, list]) => (isWhole(list) ? [[key, new Set(list.flatMap(text => text.split(',')))] as const] : [])),
     ),
+    ready: new Set([...texts.keys()].filter(name => !inSlices.has(name))),
     empty: new Set([...texts].flatMap(([key, list]) => (list.every(text => text === '<none>') ? [key] : []))),
   };
 }
@@ -131,6 +132,7 @@ function listedPort(text: string): readonly ListedPort[] {
 /** A Service or its endpoints; null where the text tells nothing of these. */
 interface ListedObject extends ListedService {
   readonly endpoints: string | null;
+  readonly isOfSlice?: true;
 }
 
 function described(lines: readonly string[]): readonly ListedObject[] {
@@ -147,7 +149,7 @@ function described(lines: readonly string[]): readonly ListedObject[] {
     const name = `${namespace === undefined ? '' : `${namespace}/`}${fields.get('Name') ?? ''}`;
     const address = fields.get('IP');
     const ports = (fields.get('Port') ?? '').split(',').flatMap(text => listedPort(text.split(/\s+/).at(-1) ?? ''));
-    return [{name, clusterIPs: address === undefined ? [] : [address], externalIPs: [], ports, endpoints: fields.get('Endpoints') ?? null}];
+    return [{name, clusterIPs: address === undefined ? [] : [address], ports, endpoints: fields.get('Endpoints') ?? null}];
   });
 }
 
@@ -174,7 +176,9 @@ function objectsIn(lines: readonly string[]): readonly ListedObject[] {
 function ofObject(object: Fields): readonly ListedObject[] {
   const {kind, spec, metadata} = object as ServiceObject & EndpointSliceObject & EndpointsObject & {readonly kind?: unknown};
   const named = (name = ''): string => (metadata?.namespace === undefined ? name : `${metadata.namespace}/${name}`);
-  const none = {clusterIPs: [], externalIPs: [], ports: []};
+  const none = {clusterIPs: [], ports: []};
+  // Another proxy serves it.
+  if (kind === 'Service' && metadata?.labels?.['service.kubernetes.io/service-proxy-name'] !== undefined) return [];
   if (kind === 'Service') {
     const {clusterIP, clusterIPs, ports} = spec ?? {};
     const all = (ports ?? []).map(({port = 0, protocol = 'TCP', nodePort}) => ({protocol, port, nodePort: nodePort ?? null}));
@@ -182,7 +186,7 @@ function ofObject(object: Fields): readonly ListedObject[] {
       {
         name: named(metadata?.name),
         clusterIPs: clusterIPs ?? [clusterIP ?? ''],
-        externalIPs: spec?.externalIPs ?? [],
+
         ports: all,
         endpoints: null,
       },
@@ -192,7 +196,7 @@ function ofObject(object: Fields): readonly ListedObject[] {
     const {endpoints, ports} = object as EndpointSliceObject;
     const addresses = (endpoints ?? []).flatMap(({addresses}) => addresses?.[0] ?? []);
     const ends = addresses.flatMap(address => (ports ?? []).map(({port}) => joinHostPort(address, port ?? 0)));
-    return [{...none, name: named(metadata?.labels?.['kubernetes.io/service-name']), endpoints: ends.join()}];
+    return [{...none, name: named(metadata?.labels?.['kubernetes.io/service-name']), endpoints: ends.join(), isOfSlice: true}];
   }
   if (kind !== 'Endpoints') return [];
   const ends = ((object as EndpointsObject).subsets ?? []).flatMap(({addresses, ports}) =>
