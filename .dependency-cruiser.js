@@ -47,7 +47,6 @@ export const features = {
       'analyze/packet-service.ts',
       'analyze/packet-on-bridges.ts',
       'render/table/packet.ts',
-      'render/table/packet-answer.ts',
     ],
     usedBy: [],
   },

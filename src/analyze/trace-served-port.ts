@@ -199,9 +199,5 @@ function endOf<R extends RuleText>(does: PathOutcome<R>, droppedBy: string | und
   const end = does.outcomes.find(({verdict, destination}) => verdict !== 'accept' || destination === null);
   if (end === undefined) return null;
   const reason = end.reason ?? (end.verdict === 'drop' ? droppedBy : undefined);
-  return {
-    verdict: verdictNames[end.verdict],
-    rule: end.verdict === 'accept' ? null : (end.path.at(-1) ?? null),
-    ...(reason === undefined ? {} : {reason}),
-  };
+  return {verdict: verdictNames[end.verdict], rule: end.verdict === 'accept' ? null : (end.path.at(-1) ?? null), reason};
 }

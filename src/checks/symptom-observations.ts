@@ -1,6 +1,6 @@
 import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import {serviceKey} from '../expect/cluster/cluster-view.ts';
-import type {AffectedService, Observation} from '../model/finding.ts';
+import {type AffectedService, type Observation, ofPort} from '../model/finding.ts';
 import {pushTo} from '../model/lists.ts';
 import type {ServicePort} from '../model/service-port.ts';
 
@@ -11,31 +11,16 @@ export function symptomObservations(
   return mergeWholeServices(symptoms).map(symptom => ({symptom, observation: observationOf(symptom)}));
 }
 
-function observationOf(symptom: Symptom): Observation {
-  const {kind, cause, detail, port, family, severity, entry, endpoint, expected, actual, variant, remedy, affects, senders, share, by} =
-    symptom;
-  const service = symptom.service ?? (port === null ? undefined : {namespace: port.namespace, name: port.service});
+function observationOf({kind, cause, detail, port, entries: _, by, refuses: __, chains: ___, affects, ...rest}: Symptom): Observation {
   // The whole detail where it names no more than the setting, or one Service port.
   const isGist = kind === 'session-affinity-mismatch' || cause === 'scheduler' || (kind === 'postrouting-broken' && port !== null);
-  const gist = isGist ? detail : symptom.gist;
-  const subject = symptom.port === null ? '' : `${symptom.port.servicePortName}: `;
   return {
-    family,
-    expected,
-    actual,
-    message: `${subject}${detail}`,
-    ...(variant === undefined ? {} : {variant}),
-    ...(gist === undefined ? {} : {gist}),
+    ...(port === null ? {} : ofPort(port)),
+    ...rest,
+    message: port === null ? detail : `${port.servicePortName}: ${detail}`,
+    ...(isGist ? {gist: detail} : {}),
     ...(by === undefined ? {} : {program: 'the Cilium agent' as const}),
-    ...(service === undefined ? {} : {service}),
-    ...(port === null ? {} : {port: {name: port.portName, protocol: port.protocol, port: port.port}}),
-    ...(severity === undefined ? {} : {severity}),
-    ...(remedy === undefined ? {} : {remedy}),
-    ...(entry === undefined ? {} : {entry}),
-    ...(endpoint === undefined ? {} : {endpoint}),
     ...(affects === undefined ? {} : {affects: affectedServices(affects)}),
-    ...(senders === undefined ? {} : {senders}),
-    ...(share === undefined ? {} : {share}),
   };
 }
 

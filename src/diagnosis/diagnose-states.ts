@@ -1,17 +1,25 @@
 import {differingKey, type ServiceDifferences} from '../analyze/differing.ts';
-import {type ChosenState, ChosenStates} from '../expect/cluster/chosen-states.ts';
-import {serviceKey} from '../expect/cluster/cluster-view.ts';
-import {changesByService, formerOwners, type ServiceState, serviceStates, type ServiceStates} from '../expect/cluster/service-states.ts';
+import {serviceKey, type AnsweredPlace, ClusterView, type PortEntry} from '../expect/cluster/cluster-view.ts';
+import {
+  changesByService,
+  formerOwners,
+  type ServiceState,
+  serviceStates,
+  type ServiceStates,
+  type FormerOwner,
+} from '../expect/cluster/service-states.ts';
 import {parseChainName, servicePortHash} from '../expect/iptables/chain-names.ts';
 import {families, type Family} from '../model/address.ts';
-import type {ServiceObject} from '../model/api-objects.ts';
-import type {Finding} from '../model/finding.ts';
+import type {ServiceObject, EndpointSliceObject} from '../model/api-objects.ts';
+import type {Finding, ServiceName} from '../model/finding.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {gracePeriod, type NodeLag, type NodeReading} from '../model/state-history.ts';
 import {namespacedName} from '../model/text.ts';
 import type {NodeSurroundings, PreparedNode, StateToTest, TestedState} from './diagnosis-options.ts';
 import type {NodeResult} from '../model/node-result.ts';
+import type {Endpoint} from '../model/endpoint.ts';
+import type {ProxyVersion} from '../model/proxy-config.ts';
 
 /**
  * Diagnoses a node against every state that the Services had within kube-proxy's grace period. A Service is in sync if the node matches one
@@ -311,3 +319,65 @@ const anyPart: ReadonlySet<string> = new Set(['']);
 
 /** The number of states of a Service that are tested. More within the grace period mean that something else is wrong. */
 const maxStates = 400;
+
+/** For a family, the chosen state of each Service, by `namespace/name`; every other Service is in its current state. */
+type ChosenState = ReadonlyMap<Family, ReadonlyMap<string, ServiceState>>;
+
+interface ChosenOptions {
+  readonly chosen: ChosenState;
+  /** The slices that the Service of a port had within the grace period. */
+  readonly recent: (port: ServicePort) => readonly EndpointSliceObject[];
+  readonly formerOwner: FormerOwner;
+  /** There are no other Services: for dumps that are narrowed to these. */
+  readonly isNarrow?: boolean;
+}
+
+/** The API objects with some Services in an earlier state. The others are computed once, with `latest`. */
+class ChosenStates extends ClusterView {
+  readonly #latest: ClusterView;
+  readonly #chosen: ChosenState;
+  readonly #views: ReadonlyMap<Family, ClusterView>;
+  readonly #recent: ChosenOptions['recent'];
+  readonly #formerOwner: FormerOwner;
+  readonly #isNarrow: boolean;
+
+  constructor(api: ApiObjects, latest: ClusterView, {chosen, recent, formerOwner, isNarrow = false}: ChosenOptions) {
+    super(api);
+    this.#formerOwner = formerOwner;
+    this.#isNarrow = isNarrow;
+    this.#latest = latest;
+    this.#chosen = chosen;
+    this.#recent = recent;
+    this.#views = new Map([...chosen].map(([family, states]) => [family, new ClusterView(objectsOf(api, states))]));
+  }
+
+  override entries(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
+    const states = this.#chosen.get(family);
+    const others = this.#isNarrow ? [] : this.#latest.entries(family, proxy);
+    if (states === undefined) return others;
+    return [...others.filter(({port}) => !states.has(serviceKey(port))), ...(this.#views.get(family)?.entries(family, proxy) ?? [])];
+  }
+
+  override endpointCount(family: Family, proxy: ProxyVersion): number {
+    return this.#isNarrow ? this.#latest.endpointCount(family, proxy) : super.endpointCount(family, proxy);
+  }
+
+  override slicesOf(service: string, proxy: ProxyVersion): readonly EndpointSliceObject[] {
+    const views = [...this.#chosen].flatMap(([family, states]) => (states.has(service) ? (this.#views.get(family) ?? []) : []));
+    if (views.length === 0) return this.#latest.slicesOf(service, proxy);
+    return views.flatMap(view => view.slicesOf(service, proxy));
+  }
+
+  override formerEndpoints(port: ServicePort, proxy: ProxyVersion): readonly Pick<Endpoint, 'address' | 'port'>[] {
+    return this.endpointsIn(port, this.#recent(port), proxy);
+  }
+
+  override formerOwner(place: AnsweredPlace): ServiceName | null {
+    return this.#formerOwner(place);
+  }
+}
+
+function objectsOf(api: ApiObjects, states: ReadonlyMap<string, ServiceState>): ApiObjects {
+  const all = [...states.values()];
+  return {...api, services: all.flatMap(({service}) => service ?? []), endpointSlices: all.flatMap(({slices}) => slices)};
+}

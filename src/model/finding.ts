@@ -132,7 +132,7 @@ export type Variant =
 /** The result of a check. The code and its properties are added when it becomes a Finding. */
 export interface Observation {
   /** Set if it is not the usual severity of the check. */
-  readonly severity?: Severity;
+  readonly severity?: Severity | undefined;
   readonly node?: string;
   readonly family?: Family;
   readonly service?: ServiceName;
@@ -146,11 +146,11 @@ export interface Observation {
   readonly affects?: readonly AffectedService[];
   readonly senders?: AffectedSenders;
   /** The share of connections from pods of the node (of `senders`, if these are a part) that does not reach a usable endpoint because of it, from 0 to 1; left out if not known. */
-  readonly share?: number;
+  readonly share?: number | undefined;
   readonly message: string;
-  readonly variant?: Variant;
+  readonly variant?: Variant | undefined;
   /** What happens, in words of its own for the first line of a report, where neither the code nor the variant tells it. */
-  readonly gist?: string;
+  readonly gist?: string | undefined;
   /** Of ST101: both texts without what says that connections are refused, which another finding may deny. */
   readonly ifNotRefused?: {readonly message: string; readonly remedy: string};
   /** Rules that are expected and missing. */
@@ -158,7 +158,7 @@ export interface Observation {
   /** Rules that are on the node. */
   readonly actual?: readonly RuleText[];
   /** The remedy; the check's own remedy if left out. */
-  readonly remedy?: string;
+  readonly remedy?: string | undefined;
   /** A command line for the remedy, or to confirm the finding, where there is one that is right as it stands. */
   readonly command?: string;
   /** How many usable endpoints the Service port has, if `endpoint` is one of them. */

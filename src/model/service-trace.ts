@@ -44,7 +44,7 @@ export interface EntryTrace {
   readonly end: {
     readonly verdict: 'rejected' | 'dropped' | 'undecided' | 'passed';
     readonly rule: CountedRule | null;
-    readonly reason?: string;
+    readonly reason?: string | undefined;
   } | null;
 }
 

@@ -28,9 +28,9 @@ export interface Provenance {
   /** The context and the server, or the bundle, as text; left out if the report has it. */
   readonly source?: string;
   /** The API server's version, if it was requested. */
-  readonly serverVersion?: string;
+  readonly serverVersion?: string | undefined;
   /** When a bundle was captured (RFC 3339), if known. */
-  readonly takenAt?: string;
+  readonly takenAt?: string | undefined;
   /** When the reading of a cluster began (RFC 3339). */
   readonly readAt?: string;
 }

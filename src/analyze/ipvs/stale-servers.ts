@@ -195,7 +195,7 @@ function mergeAlike(symptoms: readonly Symptom<Rule>[], {of, words}: SharedCause
       port: null,
       detail,
       affects,
-      ...(severe.severity === undefined ? {} : {severity: severe.severity}),
+      severity: severe.severity,
       expected: all.flatMap(({expected}) => expected).slice(0, 6),
       actual: all.flatMap(({actual}) => actual).slice(0, 6),
     });

@@ -70,7 +70,7 @@ export interface Symptom<R extends RuleText = RuleText>
   /** The Service ports that a symptom of the node concerns. */
   readonly affects?: readonly ServicePort[];
   /** The share of connections from pods of the node (of `senders`, if these are a part) to `entry`, or to the cluster IP, that reaches no usable endpoint because of it. */
-  readonly share?: number;
+  readonly share?: number | undefined;
   /** All chains that a symptom of unreached chains is about. */
   readonly chains?: readonly string[];
 }

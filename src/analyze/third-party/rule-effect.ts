@@ -413,42 +413,27 @@ function affectedSenders({source, senders, packet}: Probe): AffectedSenders {
 }
 
 /** For a rule about particular Services. */
-export function symptomOfPort({kind, severity, probe, detail, variant, rule, share}: RuleEffect, {port}: ServedPort): Symptom<RuleText> {
-  const base = {
-    kind,
-    family: port.family,
-    port,
-    ...(probe.direct === undefined ? {entry: probe.entry} : {}),
-    detail,
-    senders: affectedSenders(probe),
-    expected: [],
-    actual: rule === null ? [] : [rule],
-    ...(variant === undefined ? {} : {variant}),
-    ...(share === undefined ? {} : {share}),
-  };
-  return severity === undefined ? base : {...base, severity};
+export function symptomOfPort(effect: RuleEffect, {port}: ServedPort): Symptom<RuleText> {
+  const {detail, probe, share} = effect;
+  return {...shared(effect), family: port.family, port, ...(probe.direct === undefined ? {entry: probe.entry} : {}), detail, share};
 }
 
 /** For a rule that concerns the node. */
-export function symptomOfNode(
-  {kind, severity, detail, variant, gist, rule, probe, share}: RuleEffect,
-  items: Iterable<ServedPort>,
-  family: Family,
-): Symptom<RuleText> {
+export function symptomOfNode(effect: RuleEffect, items: Iterable<ServedPort>, family: Family): Symptom<RuleText> {
   const ports = [...items].map(({port}) => port);
   const scope = `${plural(ports.length, 'Service port')}, such as ${ports[0]?.servicePortName ?? ''}`;
+  const {detail, gist, probe, share} = effect;
   return {
-    kind,
+    ...shared(effect),
     family,
     port: null,
     affects: ports,
-    senders: affectedSenders(probe),
-    expected: [],
-    actual: rule === null ? [] : [rule],
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,
-    ...(variant === undefined ? {} : {variant}),
-    ...(gist === undefined ? {} : {gist}),
-    ...(share === undefined || probe.entry.kind !== 'clusterIP' ? {} : {share}),
-    ...(severity === undefined ? {} : {severity}),
+    gist,
+    share: probe.entry.kind === 'clusterIP' ? share : undefined,
   };
+}
+
+function shared({kind, severity, variant, rule, probe}: RuleEffect): Omit<Symptom, 'family' | 'port' | 'detail'> {
+  return {kind, severity, variant, senders: affectedSenders(probe), expected: [], actual: rule === null ? [] : [rule]};
 }

@@ -33,10 +33,6 @@ import {errorText, plural, shellWord, UnreadableText} from '../../model/text.ts'
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
 export type ArchiveFlag = {readonly 'max-archive-size': number};
 type ReportFlags = ArchiveFlag & ClusterFlags & LiveFlags & {readonly from?: string | undefined; readonly output?: string};
-type NodeByNodeFlags = LiveFlags &
-  ArchiveFlag &
-  NodeSourceFlags &
-  NodeChoice & {readonly from?: string | undefined; readonly output: string};
 type ReportOptions = ClusterRun['options'];
 type Live = Pick<ClusterRun, 'cluster' | 'progress' | 'signal'>;
 
@@ -74,7 +70,7 @@ export abstract class BaseCommand extends Command {
 
   /** Adds the chosen nodes of the bundle that `--from` names, otherwise of the cluster, to a run, one by one. */
   protected async nodeByNode<T>(
-    flags: NodeByNodeFlags,
+    flags: LiveFlags & ArchiveFlag & NodeSourceFlags & NodeChoice & {readonly from?: string | undefined; readonly output: string},
     input: (snapshot: Snapshot) => PreviewRunInput,
     start: (input: PreviewRunInput) => NodeByNode<T>,
   ): Promise<T> {
@@ -271,11 +267,7 @@ function sizeText(bytes: number): string {
 const tellsVersion: ReadonlySet<string> = new Set(['html', 'json', 'yaml', 'markdown', 'junit']);
 
 function bundleSource({origin, takenAt, serverVersion}: Snapshot): Omit<Provenance, 'command'> {
-  return {
-    source: origin === '-' ? 'standard input' : origin,
-    ...(takenAt === undefined ? {} : {takenAt}),
-    ...(serverVersion === undefined ? {} : {serverVersion}),
-  };
+  return {source: origin === '-' ? 'standard input' : origin, takenAt, serverVersion};
 }
 
 /** RFC 3339, to the second. */

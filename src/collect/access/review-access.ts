@@ -45,14 +45,7 @@ async function nodeNames(api: KubeApi): Promise<readonly string[]> {
 
 async function mayI(api: KubeApi, {verb, group, resource, subresource, namespace, name}: Permission): Promise<boolean> {
   if (isUrl(resource)) return isAllowed(api, {nonResourceAttributes: {verb, path: resource}});
-  const resourceAttributes = {
-    verb,
-    group,
-    resource,
-    ...(subresource === undefined ? {} : {subresource}),
-    ...(namespace === null ? {} : {namespace}),
-    ...(name === undefined ? {} : {name}),
-  };
+  const resourceAttributes = {verb, group, resource, subresource, ...(namespace === null ? {} : {namespace}), name};
   return isAllowed(api, {resourceAttributes});
 }
 

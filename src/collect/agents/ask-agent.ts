@@ -15,14 +15,11 @@ export type AgentReply =
   | {readonly kind: 'answer'; readonly answer: AgentAnswer}
   | {readonly kind: 'none'; readonly reason: string; readonly remedy: string};
 
-interface AskingAgents {
-  readonly api: KubeApi;
-  readonly tokens: AgentTokens;
-  readonly signal: AbortSignal;
-}
-
 /** Requests an agent's result through the API server's proxy to its pod. A 401 may be the agent's as well as the API server's: it is this node's alone. */
-export async function askAgent(pod: PodObject, {api, tokens, signal}: AskingAgents): Promise<AgentReply> {
+export async function askAgent(
+  pod: PodObject,
+  {api, tokens, signal}: {readonly api: KubeApi; readonly tokens: AgentTokens; readonly signal: AbortSignal},
+): Promise<AgentReply> {
   const {namespace = '', name} = pod.metadata;
   const agent = namespacedName({namespace, name});
   const phase = pod.status?.phase ?? 'unknown';

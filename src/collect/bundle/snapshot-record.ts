@@ -9,7 +9,7 @@ export interface SnapshotRecord {
   /** The context and the server, or the bundle that it was made from; null if redacted. */
   readonly origin: string | null;
   /** Of the API server, such as `v1.36.2`. Left out if it is not known, as by earlier versions of svc-trace. */
-  readonly serverVersion?: string;
+  readonly serverVersion?: string | undefined;
   readonly redacted: boolean;
   /** API objects that were read in part, as in `ApiObjects`. Left out if all were read. */
   readonly scope?: {

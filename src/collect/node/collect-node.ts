@@ -1,11 +1,10 @@
 import {Buffer} from 'node:buffer';
-import {errorText} from '../../model/text.ts';
-import {type CounterScope, type NodeCommand, parallel, withCounters} from './node-command.ts';
+import {errorText, isAtLeast} from '../../model/text.ts';
+import {type CounterScope, type NodeCommand, parallel, withCounters, type Run} from './node-command.ts';
 import {otherBackends, beginningOf} from './backends.ts';
 import {firstCommands, furtherCommands, mayHaveFailed, versionCommand} from './node-commands.ts';
 import {ipv6LeftOut, nftAtOnce, nftNames} from './nft-tables.ts';
 import {isBroken, NodeReader} from './node-reader.ts';
-import {misprintedCommands} from './proxy-programs.ts';
 import {readChains, type RequestedEntries} from './read-chains.ts';
 import {
   type CollectedNode,
@@ -15,10 +14,15 @@ import {
   type ReadLog,
   type Transport,
   Unreachable,
+  CommandFailed,
 } from './transport.ts';
 import {partition, uniqueBy} from '../../model/lists.ts';
 import {parseDumpHeader} from '../../parse/iptables/dump-chain.ts';
 import {hasIPv6, jointOnly} from './joint-reads.ts';
+import {misprintsOf} from '../../analyze/iptables/misprints.ts';
+import {isMisprinted} from '../../analyze/nftables/nft-rules.ts';
+import {families} from '../../model/address.ts';
+import {parseDumps} from '../../parse/iptables/iptables-save.ts';
 
 interface CollectOptions {
   readonly signal: AbortSignal;
@@ -297,4 +301,62 @@ function versionIn(dump: string): Buffer | null {
   const header = parseDumpHeader(dump.split('\n', 1)[0] ?? '');
   if (header === null || header.backend === null) return null;
   return Buffer.from(`iptables-save v${header.version} (${header.backend === 'nft' ? 'nf_tables' : 'legacy'})\n`);
+}
+
+/**
+ * Reads with the programs of kube-proxy's image what those of the host misprinted: in the mount namespace of kube-proxy, where the node has
+ * a process of it. None where the host printed all rules as they are, which most versions do without a look at them.
+ */
+async function misprintedCommands(read: ReadonlyMap<string, Buffer>, run: Run): Promise<readonly NodeCommand[]> {
+  const commands = [...iptablesCommands(read), ...nftCommands(read)];
+  const process = commands.length === 0 ? null : await proxyProcess(run);
+  if (process === null) return [];
+  return commands.map(({file, argv, isDump}) => ({
+    file,
+    isDump,
+    variants: [{commands: [['nsenter', '-t', process, '-m', '--', ...argv]]}],
+  }));
+}
+
+interface ProxyCommand {
+  /** A file that the programs of the host did not give. */
+  readonly file: string;
+  readonly argv: readonly string[];
+  readonly isDump: boolean;
+}
+
+function iptablesCommands(read: ReadonlyMap<string, Buffer>): readonly ProxyCommand[] {
+  return families.flatMap(family => {
+    const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
+    const dump = read.get(`${tool}-save`);
+    const header = dump === undefined ? null : parseDumpHeader(dump.toString('latin1', 0, 200).split('\n', 1)[0] ?? '');
+    if (dump === undefined || header === null) return [];
+    if (isAtLeast(header.version, [1, 8, 9]) && !dump.includes('[unsupported revision]')) return [];
+    if (misprintsOf(new Map(parseDumps(dump, family).map(ruleset => [ruleset.family, ruleset]))).size === 0) return [];
+    return [{file: `${tool}-${header.backend ?? 'nft'}-save`, argv: [`${tool}-save`], isDump: true}];
+  });
+}
+
+/** Also where nft crashed. */
+function nftCommands(read: ReadonlyMap<string, Buffer>): readonly ProxyCommand[] {
+  const dump = read.get('nft.json');
+  const isInUse = read.get('proxy-mode')?.includes('nftables') === true || read.get('nft-tables')?.includes('kube-proxy') === true;
+  const isWrong = dump === undefined ? isInUse : isMisprinted(dump);
+  return isWrong ? [{file: 'nft-ruleset.json', argv: ['nft', '-j', 'list', 'ruleset'], isDump: false}] : [];
+}
+
+/** The process ID of kube-proxy; null if there is none, or nothing that finds it. */
+async function proxyProcess(run: Run): Promise<string | null> {
+  for (const argv of [
+    ['pidof', 'kube-proxy'],
+    ['pgrep', '-x', 'kube-proxy'],
+  ]) {
+    try {
+      const found = /^\d+/.exec((await run(argv)).toString('latin1').trim())?.[0];
+      if (found !== undefined) return found;
+    } catch (error) {
+      if (!(error instanceof CommandFailed) || (error.exitCode === null && !error.notFound)) throw error;
+    }
+  }
+  return null;
 }

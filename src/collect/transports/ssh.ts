@@ -162,14 +162,8 @@ function isPermanentFailure(said: string): boolean {
   return remedies.find(({pattern}) => pattern.test(said))?.isPermanent ?? false;
 }
 
-interface Remedy {
-  readonly pattern: RegExp;
-  readonly remedy: (host: string) => string;
-  readonly isPermanent?: true;
-}
-
 /** The first match counts. */
-const remedies: readonly Remedy[] = [
+const remedies: readonly {readonly pattern: RegExp; readonly remedy: (host: string) => string; readonly isPermanent?: true}[] = [
   {
     pattern: /System is booting up|pam_nologin/,
     remedy: () => 'it is starting and accepts no logins yet',

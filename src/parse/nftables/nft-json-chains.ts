@@ -6,11 +6,6 @@ import {JsonChain, type RuleRun} from './nft-json-chain.ts';
 import {JsonChainCheck} from './nft-json-bytes.ts';
 import {isSame, RUN_ROW} from './nft-json-runs.ts';
 
-/** Consecutive rules of a chain, and where the name of the chain ends in the first. */
-interface NamedRun extends RuleRun {
-  readonly nameEnd: number;
-}
-
 /** The numbers stored for each chain, in a row: where its name is in the bytes, 0 if it is escaped there, and its first run of rules. */
 const NAME = 0;
 const START = 1;
@@ -121,7 +116,7 @@ export class JsonChains extends ChainList<JsonChain> implements TableChains {
     }
   }
 
-  addRun(place: number, {start, end, count, nameEnd}: NamedRun): void {
+  addRun(place: number, {start, end, count, nameEnd}: RuleRun & {readonly nameEnd: number}): void {
     const rows = this.#rows;
     const row = place * ROW;
     this.ruleCount += count;

@@ -72,12 +72,7 @@ interface Case {
   readonly wait?: NodeWait;
 }
 
-interface Suite {
-  readonly name: string;
-  readonly cases: readonly Case[];
-}
-
-function suitesOf(report: Report): readonly Suite[] {
+function suitesOf(report: Report): readonly {readonly name: string; readonly cases: readonly Case[]}[] {
   const places = new Map([...Map.groupBy(report.findings, ({node}) => node)].map(([node, findings]) => [node, byService(findings)]));
   const on = (node: string | undefined): FindingsByService => places.get(node) ?? new Map();
   const services = [...new Set([...report.services, ...report.findings.flatMap(({service}) => service ?? [])].map(namespacedName))];

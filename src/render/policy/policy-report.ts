@@ -48,11 +48,7 @@ function objectOf({namespace, results: all}: Content, {apiVersion, kind, hasSour
   return {
     apiVersion,
     kind: namespace === undefined ? `Cluster${kind}` : kind,
-    metadata: {
-      name: 'svc-trace',
-      ...(namespace === undefined ? {} : {namespace}),
-      labels: {'app.kubernetes.io/managed-by': 'svc-trace'},
-    },
+    metadata: {name: 'svc-trace', namespace, labels: {'app.kubernetes.io/managed-by': 'svc-trace'}},
     ...(hasSource ? {source: 'svc-trace'} : {}),
     ...(namespace === undefined ? {} : {scope: {apiVersion: 'v1', kind: 'Namespace', name: namespace}}),
     summary,

@@ -88,7 +88,7 @@ export class MatrixCells {
     const refused = this.#of(null, service).find(isRefused);
     if (refused !== undefined) return {text: this.#refusedText(service), severity: 'unknown', findings: [refused]};
     const {onlyOn} = this.#services.get(service) ?? {};
-    if (group.isRead && onlyOn?.has(firstOf(group)) === false) return {text: 'local-only', severity: 'unknown', findings: []};
+    if (group.isRead && onlyOn?.has(firstOf(group)) === false) return localOnly;
     return cellOf(own);
   }
 
@@ -205,6 +205,9 @@ function firstOf({nodes}: NodeGroup): string {
   return nodes[0] ?? '';
 }
 
+/** Served on other nodes alone: a policy is Local, and no endpoint is here. */
+const localOnly: MatrixCell = {text: 'local-only', severity: 'unknown', findings: []};
+
 /** The codes of errors and warnings. Infos change no cell. */
 function cellOf(findings: readonly Finding[]): MatrixCell {
   const [worst] = findings;
@@ -299,7 +302,10 @@ export function matrixOf(report: Report, {few, single, maxRows}: MatrixSize): Ma
 
 function foldLike(services: readonly string[], cells: MatrixCells, groups: readonly NodeGroup[]): readonly ServiceRow[] {
   const alike = groupBy(services, service =>
-    JSON.stringify([cells.ofApi(service).text, ...groups.map(group => cells.ofService(group, service).text.replace('local-only', 'ok'))]),
+    JSON.stringify([
+      cells.ofApi(service).text,
+      ...groups.map(group => cells.ofService(group, service)).map(cell => (cell === localOnly ? 'ok' : cell.text)),
+    ]),
   );
   return alike.flatMap(own => {
     const single = own.length > maxSingle + 1 ? maxSingle : own.length;

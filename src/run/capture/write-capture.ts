@@ -37,13 +37,7 @@ export async function writeCapture(capture: Capture, {path, redact, toolVersion,
     const record = await writeBundle(path, {
       ...content,
       signal,
-      record: {
-        tool: {name: 'svc-trace', version: toolVersion},
-        takenAt,
-        origin: redact ? null : origin,
-        ...(serverVersion === undefined ? {} : {serverVersion}),
-        redacted: redact,
-      },
+      record: {tool: {name: 'svc-trace', version: toolVersion}, takenAt, origin: redact ? null : origin, serverVersion, redacted: redact},
     });
     return {record, redaction: redaction?.summary() ?? null};
   } catch (error) {

@@ -33,10 +33,6 @@ export function askedInput({flags, names, cluster}: Pick<ClusterRun, 'flags' | '
 /** Above this number of Services, the lists of their namespaces are read instead. */
 const maxNamedServices = 20;
 
-interface AskedCluster extends ClusterReading {
-  readonly selection: Selection;
-}
-
 /**
  * Reads the requested objects. Throws a CLIError: exit 2 for a Service that does not exist, with the nearest names; exit 3 if Services may
  * not be read, because then nothing can be checked.
@@ -45,7 +41,7 @@ export async function readAsked(
   api: KubeApi,
   scope: ClusterScope,
   {configMaps = true, ...input}: SelectionInput & ReadClusterOptions,
-): Promise<AskedCluster> {
+): Promise<ClusterReading & {readonly selection: Selection}> {
   const reading = await readCluster(api, scope, {configMaps});
   const {services} = reading.api;
   if (services === null) {

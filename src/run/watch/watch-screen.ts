@@ -137,12 +137,6 @@ interface WatchState {
   readonly traced: {readonly service: string; readonly text: string} | null;
 }
 
-interface WatchScreenSize {
-  readonly columns: number;
-  readonly rows: number;
-  readonly color: boolean;
-}
-
 interface Screen {
   /** Cut to the size. */
   readonly lines: readonly string[];
@@ -157,7 +151,10 @@ interface Screen {
  * scrolls; the keys in the last line.
  * @internal
  */
-export function screenOf(state: WatchState, {columns, rows, color}: WatchScreenSize): Screen {
+export function screenOf(
+  state: WatchState,
+  {columns, rows, color}: {readonly columns: number; readonly rows: number; readonly color: boolean},
+): Screen {
   const style = styleOf(color);
   const {report, trouble, doing, what} = state;
   const top = [

@@ -111,13 +111,10 @@ function isInteractive({interactiveMode = 'IfAvailable', command}: ExecConfig, {
   return interactiveMode !== 'Never' && interactive;
 }
 
-interface PluginEnd {
-  readonly code?: string | undefined;
-  readonly exitCode?: number | undefined;
-  readonly originalMessage?: string | undefined;
-}
-
-function failure({command, installHint}: ExecConfig, result: PluginEnd): ApiError {
+function failure(
+  {command, installHint}: ExecConfig,
+  result: {readonly code?: string | undefined; readonly exitCode?: number | undefined; readonly originalMessage?: string | undefined},
+): ApiError {
   const hint = installHint ? `\n${installHint.trim()}` : '';
   if (result.code === 'ENOENT')
     return pluginError(`the credential plugin ${command} of the kubeconfig is not installed, or not on PATH${hint}`);
