@@ -184,15 +184,21 @@ function outsideIn(
   family: Family,
 ): readonly {readonly network: string; readonly client: Address}[] {
   const {api, facts} = context;
+  const unidentified = addressesIn(unidentifiedRanges[family], family);
+  const found = [...new Set(networks.map(({text}) => text))]
+    .flatMap(network => addressesIn([network], family).map(range => ({network, range})))
+    .filter(({range}) => intersect([range], unidentified).length === 0);
+  // What follows looks at all Nodes, and few nodes have such a network.
+  if (found.length === 0) return [];
   const services = entriesOnNode(context, family).flatMap(({port}) => [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs]);
   const others = (api.nodes ?? []).flatMap(node => [...internalIPs(node), ...podCIDRsOf(node)]);
-  const used = addressesIn([...facts.addresses, ...facts.podCIDRs, ...services, ...others, ...unidentifiedRanges[family]], family);
-  return [...new Set(networks.map(({text}) => text))].flatMap(network => {
-    const [range] = addressesIn([network], family);
-    if (range === undefined || intersect([range], used).length > 0) return [];
-    const value = range[0] < range[1] ? range[0] + 1n : range[0];
-    return [{network, client: {family, value, text: formatAddress(family, value)}}];
-  });
+  const used = addressesIn([...facts.addresses, ...facts.podCIDRs, ...services, ...others], family);
+  return found
+    .filter(({range}) => intersect([range], used).length === 0)
+    .map(({network, range: [low, high]}) => {
+      const value = low < high ? low + 1n : low;
+      return {network, client: {family, value, text: formatAddress(family, value)}};
+    });
 }
 
 /** Networks of the internet to whose clients no answer goes: a route refuses it, as that of a ban. */
