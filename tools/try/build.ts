@@ -12,6 +12,9 @@ import {thirdPartyLicenses} from '../release/third-party.ts';
 
 const {version} = packageJson;
 
+/** What asks objects of the API, which the page has none of. */
+const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches)\.ts$/;
+
 /** The page as one file, with the core in it. An import of Node.js in the core that stand-ins.ts does not have fails the build. */
 export async function tryPage(): Promise<string> {
   const standIns = join(import.meta.dirname, 'stand-ins.ts');
@@ -21,9 +24,7 @@ export async function tryPage(): Promise<string> {
     ...{bundle: true, write: false, metafile: true, minify: true},
     ...{platform: 'browser', format: 'iife', target: 'es2023', charset: 'ascii', legalComments: 'none', logLevel: 'warning'},
     alias: {'node:crypto': standIns, '@oclif/core': standIns, 'js-yaml': standIns},
-    plugins: [
-      {name: 'without-cilium', setup: ({onResolve}) => onResolve({filter: /\/cilium\/analyze-cilium\.ts$/}, () => ({path: standIns}))},
-    ],
+    plugins: [{name: 'without-api', setup: ({onResolve}) => onResolve({filter: ofApi}, () => ({path: standIns}))}],
     inject: [standIns],
     define: {
       toolVersion: JSON.stringify(version),

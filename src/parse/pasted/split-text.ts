@@ -127,7 +127,8 @@ function splitText(content: Buffer): PastedFiles {
   if (parts.ipset.some(line => line !== '')) files.set('ipset-save', Buffer.from(parts.ipset.join('\n')));
   const device = files.size === 0 ? null : listedDevice(lines);
   if (device !== null) files.set('kube-ipvs0.json', Buffer.from(device));
-  if (files.size > 0) files.set(wholeText, Buffer.from(lines.join('\n')));
+  const showsMore = json === null ? parts.rules.some(line => line.trim() !== '') : json.trim() !== text.trim();
+  if (files.size > 0 && showsMore) files.set(wholeText, Buffer.from(lines.join('\n')));
   return files;
 }
 
