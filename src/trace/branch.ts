@@ -100,8 +100,9 @@ export function suppose<R extends RuleText>({rule, branch, follow}: Supposition<
 }
 
 function samePacket(a: Packet, b: Packet): boolean {
+  if (a === b) return true;
   const changed = changeableIn(b);
-  return a === b || changeableIn(a).every((part, index) => part === changed[index]);
+  return changeableIn(a).every((part, index) => part === changed[index]);
 }
 
 /** What rules may change of a packet, and what matters to its path. */

@@ -757,6 +757,22 @@ test('a module that is not loaded is told from a switch that was not read', asyn
   expect(await factsFound({...bridged(true), change: write({'net.ipv4.ip_forward': 1})})).toEqual([]);
 });
 
+test('IPv6 that is switched off is an error, and an interface without it is none', async () => {
+  const withLoopback = (...own: readonly string[]): Given => ({
+    change: given => {
+      const addresses = {lo: ['127.0.0.1', ...own], eth0: ['172.18.0.11']};
+      const links = Object.entries(addresses).map(([ifname, all]) => ({ifname, addr_info: all.map(local => ({local}))}));
+      given.file('node-a', 'addresses.json', JSON.stringify(links));
+      given.nodeObject('node-a', ({spec, ...node}) => ({...node, spec: {...spec, podCIDRs: ['10.244.11.0/24', 'fd00:10:244:11::/64']}}));
+    },
+  });
+  const off = await factsFound(withLoopback());
+  expect(off).toMatchObject([
+    {code: 'ST611', severity: 'error', node: 'node-a', family: 'IPv6', message: containing('IPv6 is switched off')},
+  ]);
+  expect(await factsFound(withLoopback('::1'))).toEqual([]);
+});
+
 test('IPv6 forwarding matters where there are Services of IPv6', async () => {
   const found = await factsFound({sysctls: {'net.ipv6.conf.all.forwarding': 0}});
   expect(found).toEqual([expect.objectContaining({code: 'ST601', family: 'IPv6'})]);

@@ -14,6 +14,7 @@ export const programs: readonly Scenario[] = [
   // Connection tracking, life times, and what marks packets for routes.
   {name: 'notrack-loopback', load: [rules('raw', '-A OUTPUT -o lo -j CT --notrack', '-A PREROUTING -i lo -j CT --notrack')]},
   {name: 'notrack-loopback-in', load: [rules('raw', '-A PREROUTING -i lo -j CT --notrack')]},
+  {name: 'ipv6-off', load: [sh('sysctl -qw net.ipv6.conf.all.disable_ipv6=1')]},
   {name: 'loopback-down', load: [sh('ip link set lo down')]},
   {name: 'ttl-1-from-uplink', load: [rules('mangle', '-A PREROUTING -i eth0 -j TTL --ttl-set 1')]},
   {name: 'ttl-1-forwarded', load: [rules('mangle', '-A FORWARD -o eth0 -j TTL --ttl-set 1')]},

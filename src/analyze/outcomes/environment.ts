@@ -5,6 +5,7 @@ import {type Address, contains, type Family, parseAddress, parseCidr, joinHostPo
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {
   hostIP,
+  isIPv6Off,
   type LinkProperty,
   type NetworkFacts,
   type NodeFacts,
@@ -287,6 +288,7 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
   };
   return (packet, environment) => {
     const {family, origin, source, destination} = packet;
+    if (family === 'IPv6' && isIPv6Off(facts)) return 'IPv6 is switched off on this node';
     const query = routeQuery(packet);
     if (environment.isLocal(destination) === true)
       return origin === 'node' && isLoopbackDown(network)

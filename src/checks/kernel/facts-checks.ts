@@ -3,7 +3,7 @@ import {type Address, contains, type Family, parseAddress} from '../../model/add
 import type {Observation} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
 import {isLoopbackDown} from '../../model/node/policy-routing.ts';
-import {type ConnectionStatistics, isOlderKernel, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
+import {type ConnectionStatistics, isIPv6Off, isOlderKernel, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
@@ -331,6 +331,15 @@ const table = [
           commands: [commandLine`ip link set lo up`],
         };
       for (const family of familiesOnNode(context)) {
+        if (family === 'IPv6' && isIPv6Off(context.facts)) {
+          yield {
+            family,
+            message: 'IPv6 is switched off: no interface has an address of IPv6, not even lo, and what Services send over IPv6 is lost.',
+            remedy: 'Switch it on again, and find out which file or program sets it (sysctl.d, the kernel parameter ipv6.disable).',
+            commands: [commandLine`sysctl net.ipv6.conf.all.disable_ipv6 net.ipv6.conf.default.disable_ipv6`],
+          };
+          continue;
+        }
         // Rules may refuse packets of the node's own alone.
         const lost = unroutedPods(context, family, ({kind}, address) => kind === 'unreachable' && !isForwardedTo(context, address));
         const commands = (found: readonly Unrouted[]) => [commandLine`ip route get ${found[0]?.addresses[0] ?? ''}`];

@@ -30,6 +30,12 @@ export function hostIP(facts: NodeFacts, family: Family): string | null {
   return facts.hostIPs.find(address => address.includes(':') === (family === 'IPv6')) ?? null;
 }
 
+/** Whether the kernel has IPv6 switched off on a node with pods or an address of IPv6: then not even `lo` has an address. */
+export function isIPv6Off({addresses, allAddresses, hostIPs, podCIDRs}: NodeFacts): boolean {
+  const isOfIPv6 = (address: string): boolean => address.includes(':');
+  return allAddresses && [...hostIPs, ...podCIDRs].some(isOfIPv6) && !addresses.some(isOfIPv6);
+}
+
 /** Whether kube-proxy's nftables mode refuses to run on a kernel, which it does before 5.13; null if the version is unknown. */
 export function isKernelTooOldForNftables(version: string): boolean | null {
   return isOlderKernel(version, [5, 13]);
