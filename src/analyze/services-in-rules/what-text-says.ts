@@ -157,11 +157,14 @@ function unboundAddresses(node: NodeDump, {lines, listed, traces}: TextOfNode): 
   const lacked = [...all].filter(
     address => !bound.includes(address) && !isElsewhere(address) && (bound.length === 0 || families.has(familyOf(address))),
   );
-  return lacked.length === 0
-    ? []
-    : [
-        `${ipvsDevice} lacks ${someOf(lacked)}, which ${lacked.length === 1 ? 'is the address' : 'are addresses'} of ${served.some(address => lacked.includes(address)) ? 'virtual servers' : 'Services that kubectl lists'}: packets of pods pass the node by, unless another interface has ${lacked.length === 1 ? 'it' : 'them'}`,
-      ];
+  if (lacked.length === 0) return [];
+  const [is, it] = lacked.length === 1 ? ['is the address', 'it'] : ['are addresses', 'them'];
+  const [whose, otherwise] = lacked.some(address => served.includes(address))
+    ? ['virtual servers', '']
+    : ['Services that kubectl lists', `, or another proxy serves ${it}`];
+  return [
+    `${ipvsDevice} lacks ${someOf(lacked)}, which ${is} of ${whose}: packets of pods pass the node by, unless another interface has ${it}${otherwise}`,
+  ];
 }
 
 /** Service ports that the log of kube-proxy adds or opens, and that no rule of the text has. */
