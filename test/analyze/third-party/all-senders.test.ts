@@ -329,7 +329,7 @@ test.each([
   [
     '0x10',
     '--set-tos 0x10/0xff',
-    /^ST402 error .*because the rule of policy routing "100: from all tos 0x10 lookup 101" sends the packet by eth1/,
+    /^ST303 error .*because the rule of policy routing "100: from all tos 0x10 lookup 101" sends the packet by eth1/,
   ],
   ['0x10', '--set-tos 0x08/0xff', null],
 ])('policy routing by the type of service %s, which a rule sets: %s', async (tos, target, said) => {
