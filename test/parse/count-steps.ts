@@ -30,6 +30,9 @@ const texts: Readonly<Record<string, (n: number) => string>> = {
     lines(n, index => `Chain KUBE-SVC-${index} (1 references)\ntarget prot opt source destination\nACCEPT all -- any any\n`),
   'chains of nft': n => `table ip kube-proxy {\n${lines(n, index => `\tchain c${index} {\n\t\tip saddr 10.0.0.1 drop\n\t}`)}\n}`,
   'servers of IPVS': n => lines(n, index => `-A -t ${address(index)}:80 -s rr\n-a -t ${address(index)}:80 -r 10.1.2.3:80 -m -w 1`),
+  'Services that kubectl lists beside rules': n =>
+    `*nat\n:KUBE-SERVICES - [0:0]\n${lines(n, index => `-A KUBE-SERVICES -d ${address(index)}/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-${index}`)}
+COMMIT\nNAME  TYPE  CLUSTER-IP  EXTERNAL-IP  PORT(S)  AGE\n${lines(n, index => `web-${index}  ClusterIP  ${address(index + 70_000)}  <none>  80/TCP  5d`)}`,
   'lines of nothing': n => `*nat\nCOMMIT\n${'\n'.repeat(n)}`,
 };
 

@@ -278,6 +278,7 @@ export function podsHere({podCIDRs, podAddresses}: NodeFacts, family: Family): I
 export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obstacle']> {
   const {network = noNetworkFacts} = facts;
   const forwarding = forwardingObstacle(facts);
+  const isOff = isIPv6Off(facts);
   const asAstray: NonNullable<Environment['obstacle']> = (packet, environment) => {
     const astray = routedAstray(facts, packet.destination, routeQuery(packet));
     if (astray === null) return null;
@@ -288,7 +289,7 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
   };
   return (packet, environment) => {
     const {family, origin, source, destination} = packet;
-    if (family === 'IPv6' && isIPv6Off(facts)) return 'IPv6 is switched off on this node';
+    if (family === 'IPv6' && isOff) return 'IPv6 is switched off on this node';
     const query = routeQuery(packet);
     if (environment.isLocal(destination) === true)
       return origin === 'node' && isLoopbackDown(network)

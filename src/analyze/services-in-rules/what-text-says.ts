@@ -20,11 +20,9 @@ import {unmetNftRules, unmetRules} from './what-rules-say.ts';
 
 /** What a pasted text shows to be wrong beside the Services that its rules serve, each in a few words. Most telling first. */
 export const whatTextSays = once((node: NodeDump): readonly string[] => {
-  const rulesets = [...readDumps(node).current.values()];
-  const nft = readNft(node);
-  const lines = fileText(node, wholeText).split('\n');
+  const {lines, listed, nft, ...read} = readText(node);
+  const rulesets = [...read.rulesets.values()];
   const traces = servicesInRules(node);
-  const listed = listedIn(lines);
   const unserved = unservedIn(lines);
   return [
     ...tracesEnd(lines, rulesets),
@@ -40,9 +38,21 @@ export const whatTextSays = once((node: NodeDump): readonly string[] => {
   ];
 });
 
+/** A text may have thousands of Services, each of which is looked for. */
+const readText = once((node: NodeDump) => {
+  const lines = fileText(node, wholeText).split('\n');
+  return {
+    lines,
+    listed: listedIn(lines),
+    rulesets: readDumps(node).current,
+    nft: readNft(node),
+    servers: parseIpvsadm(fileText(node, 'ipvsadm-save')),
+  };
+});
+
 /** Endpoints that rules for all clients send to, and that what kubectl printed in the same text does not list for the Service. */
 export function staleBesideLists(node: NodeDump, traces: readonly PortTrace[]): readonly StaleEndpoint[] {
-  const lists = listedIn(fileText(node, wholeText).split('\n')).endpoints;
+  const lists = readText(node).listed.endpoints;
   const namespaces = Map.groupBy(
     uniqueBy(traces, ({service}) => namespacedName(service)),
     ({service}) => service.name,
@@ -85,8 +95,12 @@ function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[
 
 /** Services of which kubectl lists ready endpoints, and whose cluster IPs lead to none. Hints and policies leave out only some. */
 function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly PortTrace[]): readonly string[] {
+  const byAddress = Map.groupBy(
+    traces.flatMap(({entries}) => entries),
+    ({entry}) => entry.address,
+  );
   return services.flatMap(({name, clusterIPs}) => {
-    const own = traces.flatMap(({entries}) => entries.filter(({entry}) => clusterIPs.includes(entry.address ?? '')));
+    const own = clusterIPs.flatMap(address => byAddress.get(address) ?? []);
     const isRefused = own.length > 0 && own.every(({end, endpoints: all}) => all.length === 0 && end?.verdict === 'rejected');
     const listed = ready.has(name) ? [...(endpoints.get(name) ?? [])] : [];
     const ofFamily = listed.filter(end => own.some(({entry}) => end.startsWith('[') === (entry.address?.includes(':') === true)));
@@ -100,17 +114,18 @@ function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly 
 
 /** Services that kubectl lists, and that rules which are shown whole do not have. */
 function lackedEntries(node: NodeDump, {services, endpoints, empty}: Listed, traces: readonly PortTrace[]): readonly string[] {
-  const entries = traces.flatMap(trace => trace.entries.map(({entry}) => entry));
-  const has = (address: string | null, port: number): boolean =>
-    entries.some(entry => entry.port === port && (address === null ? entry.kind === 'nodePort' : entry.address === address));
+  const keyOf = (address: string | null | undefined, port: number): string => `${address ?? 'node port'} ${port}`;
+  const shown = new Set(
+    traces.flatMap(({entries}) => entries.map(({entry}) => keyOf(entry.kind === 'nodePort' ? null : entry.address, entry.port))),
+  );
   return services.flatMap(({name, clusterIPs, ports}) => {
     const nodePorts = ports.flatMap(({nodePort}) => nodePort ?? []);
     const asked = [...clusterIPs.map(address => ({address, all: ports.map(({port}) => port)})), {address: null, all: nodePorts}];
     return asked.flatMap(({address, all}) => {
-      const whole = wholeRules(node, address);
-      const lacked = all.filter(port => !has(address, port));
+      const lacked = all.filter(port => !shown.has(keyOf(address, port)));
+      const whole = lacked.length === 0 ? null : wholeRules(node, address);
       // kube-proxy refuses packets to a Service without endpoints in another table, and has a virtual server in IPVS mode.
-      if (whole === null || lacked.length === 0 || (empty.has(name) && !whole.isOfIpvs)) return [];
+      if (whole === null || (empty.has(name) && !whole.isOfIpvs)) return [];
       const ends = [...(endpoints.get(name) ?? [])];
       const otherwise = `, unless ${whole.isOfIpvs || ends.length > 0 ? '' : 'it has no endpoint, or '}another proxy serves it`;
       const why = `${ends.length > 0 ? ` with the endpoints ${someOf(ends)}` : ''}${otherwise}`;
@@ -122,17 +137,15 @@ function lackedEntries(node: NodeDump, {services, endpoints, empty}: Listed, tra
 
 /** The rules that would have a cluster IP, or a node port, if the text shows all of them. */
 function wholeRules(node: NodeDump, address: string | null): {readonly what: string; readonly isOfIpvs: boolean} | null {
-  const servers = parseIpvsadm(fileText(node, 'ipvsadm-save'));
+  const {servers, rulesets, nft} = readText(node);
   if (servers.servers.length > 0 && servers.cut === null) return address === null ? null : {what: 'ipvsadm shows', isOfIpvs: true};
   const family = address === null ? 'IPv4' : familyOf(address);
   if (family === null || node.files.includes('ipvsadm-part')) return null;
   const [name, map] = address === null ? ['KUBE-NODEPORTS', 'service-nodeports'] : ['KUBE-SERVICES', 'service-ips'];
-  const chain = readDumps(node).current.get(family)?.chain('nat', name);
+  const chain = rulesets.get(family)?.chain('nat', name);
   if (chain?.complete === true && chain.rules().some(({target}) => /^KUBE-(?:SVC|EXT|XLB)-/.test(target?.name ?? '')))
     return {what: `${name} of table nat has`, isOfIpvs: false};
-  const elements = readNft(node)
-    ?.tables.get(`${family === 'IPv4' ? 'ip' : 'ip6'} kube-proxy`)
-    ?.set(map);
+  const elements = nft?.tables.get(`${family === 'IPv4' ? 'ip' : 'ip6'} kube-proxy`)?.set(map);
   return elements?.complete === true && elements.elements.size > 0 ? {what: `${map} of nftables has`, isOfIpvs: false} : null;
 }
 
@@ -144,18 +157,18 @@ interface TextOfNode {
 
 /** Addresses of virtual servers, and of Services that kubectl lists, that kube-ipvs0 does not have. */
 function unboundAddresses(node: NodeDump, {lines, listed, traces}: TextOfNode): readonly string[] {
-  const bound = parseIpvsDevice(fileText(node, `${ipvsDevice}.json`));
-  if (bound === null) return [];
+  const listedBound = parseIpvsDevice(fileText(node, `${ipvsDevice}.json`));
+  if (listedBound === null) return [];
+  const bound = new Set(listedBound);
   const served = traces.flatMap(({service, entries}) =>
     service.namespace === 'ipvs' ? entries.flatMap(({entry}) => (entry.kind === 'clusterIP' ? (entry.address ?? []) : [])) : [],
   );
   const all = new Set([...served, ...listed.services.flatMap(({clusterIPs}: ListedService) => clusterIPs)]);
   // `ip addr` may show another interface that has it, and half of the list one family.
-  const families = new Set(bound.map(familyOf));
-  const isElsewhere = (address: string): boolean =>
-    lines.some(line => line.includes(`inet ${address}/`) || line.includes(`inet6 ${address}/`));
+  const families = new Set(listedBound.map(familyOf));
+  const elsewhere = new Set(lines.flatMap(line => /\binet6? ([^\s/]+)\//.exec(line)?.[1] ?? []));
   const lacked = [...all].filter(
-    address => !bound.includes(address) && !isElsewhere(address) && (bound.length === 0 || families.has(familyOf(address))),
+    address => !bound.has(address) && !elsewhere.has(address) && (bound.size === 0 || families.has(familyOf(address))),
   );
   if (lacked.length === 0) return [];
   const [is, it] = lacked.length === 1 ? ['is the address', 'it'] : ['are addresses', 'them'];
