@@ -9,6 +9,33 @@ ip link set beyond up
 ip route add default dev eth1 table 101
 ip rule add ${condition} lookup 101`);
 
+/** Calico's doNotTrack rules of a host endpoint. */
+function calicoUntracked(arrives: string, leaves: string): Step {
+  return rules(
+    'raw',
+    ...[':cali-PREROUTING -', ':cali-OUTPUT -', ':cali-from-host-endpoint -', ':cali-to-host-endpoint -', ':cali-rpf-skip -'],
+    ...['-I PREROUTING -j cali-PREROUTING', '-I OUTPUT -j cali-OUTPUT', '-A cali-PREROUTING -j MARK --set-xmark 0x0/0xf0000'],
+    ...[
+      '-A cali-PREROUTING -i cali+ -j MARK --set-xmark 0x40000/0x40000',
+      '-A cali-PREROUTING -m mark --mark 0x40000/0x40000 -j cali-rpf-skip',
+    ],
+    '-A cali-PREROUTING -m mark --mark 0x40000/0x40000 -m rpfilter --validmark --invert -j DROP',
+    ...[
+      '-A cali-PREROUTING -m mark --mark 0x0/0x40000 -j cali-from-host-endpoint',
+      '-A cali-PREROUTING -m mark --mark 0x10000/0x10000 -j ACCEPT',
+    ],
+    `-A cali-from-host-endpoint -p tcp -m multiport --dports 8080${arrives} -d 172.18.0.11/32 -j MARK --set-xmark 0x10000/0x10000`,
+    '-A cali-from-host-endpoint -m mark --mark 0x10000/0x10000 -j NOTRACK',
+    ...[
+      '-A cali-OUTPUT -j MARK --set-xmark 0x0/0xf0000',
+      '-A cali-OUTPUT -j cali-to-host-endpoint',
+      '-A cali-OUTPUT -m mark --mark 0x10000/0x10000 -j ACCEPT',
+    ],
+    `-A cali-to-host-endpoint -p tcp -m multiport --sports 8080${leaves} -s 172.18.0.11/32 -j MARK --set-xmark 0x10000/0x10000`,
+    '-A cali-to-host-endpoint -m mark --mark 0x10000/0x10000 -j NOTRACK',
+  );
+}
+
 /** What other programs write, and switches of the kernel, each as a whole. */
 export const programs: readonly Scenario[] = [
   // Connection tracking, life times, and what marks packets for routes.
@@ -223,62 +250,8 @@ export const programs: readonly Scenario[] = [
     ],
     isPurpose: true,
   },
-  {
-    name: 'calico-untracked',
-    load: [
-      rules(
-        'raw',
-        ...[':cali-PREROUTING -', ':cali-OUTPUT -', ':cali-from-host-endpoint -', ':cali-to-host-endpoint -', ':cali-rpf-skip -'],
-        ...['-I PREROUTING -j cali-PREROUTING', '-I OUTPUT -j cali-OUTPUT', '-A cali-PREROUTING -j MARK --set-xmark 0x0/0xf0000'],
-        ...[
-          '-A cali-PREROUTING -i cali+ -j MARK --set-xmark 0x40000/0x40000',
-          '-A cali-PREROUTING -m mark --mark 0x40000/0x40000 -j cali-rpf-skip',
-        ],
-        '-A cali-PREROUTING -m mark --mark 0x40000/0x40000 -m rpfilter --validmark --invert -j DROP',
-        ...[
-          '-A cali-PREROUTING -m mark --mark 0x0/0x40000 -j cali-from-host-endpoint',
-          '-A cali-PREROUTING -m mark --mark 0x10000/0x10000 -j ACCEPT',
-        ],
-        '-A cali-from-host-endpoint -p tcp -m multiport --dports 8080 -i eth0 -d 172.18.0.11/32 -j MARK --set-xmark 0x10000/0x10000',
-        '-A cali-from-host-endpoint -m mark --mark 0x10000/0x10000 -j NOTRACK',
-        ...[
-          '-A cali-OUTPUT -j MARK --set-xmark 0x0/0xf0000',
-          '-A cali-OUTPUT -j cali-to-host-endpoint',
-          '-A cali-OUTPUT -m mark --mark 0x10000/0x10000 -j ACCEPT',
-        ],
-        '-A cali-to-host-endpoint -p tcp -m multiport --sports 8080 -o eth0 -s 172.18.0.11/32 -j MARK --set-xmark 0x10000/0x10000',
-        '-A cali-to-host-endpoint -m mark --mark 0x10000/0x10000 -j NOTRACK',
-      ),
-    ],
-  },
-  {
-    name: 'calico-untracked-any-interface',
-    load: [
-      rules(
-        'raw',
-        ...[':cali-PREROUTING -', ':cali-OUTPUT -', ':cali-from-host-endpoint -', ':cali-to-host-endpoint -', ':cali-rpf-skip -'],
-        ...['-I PREROUTING -j cali-PREROUTING', '-I OUTPUT -j cali-OUTPUT', '-A cali-PREROUTING -j MARK --set-xmark 0x0/0xf0000'],
-        ...[
-          '-A cali-PREROUTING -i cali+ -j MARK --set-xmark 0x40000/0x40000',
-          '-A cali-PREROUTING -m mark --mark 0x40000/0x40000 -j cali-rpf-skip',
-        ],
-        '-A cali-PREROUTING -m mark --mark 0x40000/0x40000 -m rpfilter --validmark --invert -j DROP',
-        ...[
-          '-A cali-PREROUTING -m mark --mark 0x0/0x40000 -j cali-from-host-endpoint',
-          '-A cali-PREROUTING -m mark --mark 0x10000/0x10000 -j ACCEPT',
-        ],
-        '-A cali-from-host-endpoint -p tcp -m multiport --dports 8080 -d 172.18.0.11/32 -j MARK --set-xmark 0x10000/0x10000',
-        '-A cali-from-host-endpoint -m mark --mark 0x10000/0x10000 -j NOTRACK',
-        ...[
-          '-A cali-OUTPUT -j MARK --set-xmark 0x0/0xf0000',
-          '-A cali-OUTPUT -j cali-to-host-endpoint',
-          '-A cali-OUTPUT -m mark --mark 0x10000/0x10000 -j ACCEPT',
-        ],
-        '-A cali-to-host-endpoint -p tcp -m multiport --sports 8080 -s 172.18.0.11/32 -j MARK --set-xmark 0x10000/0x10000',
-        '-A cali-to-host-endpoint -m mark --mark 0x10000/0x10000 -j NOTRACK',
-      ),
-    ],
-  },
+  {name: 'calico-untracked', load: [calicoUntracked(' -i eth0', ' -o eth0')]},
+  {name: 'calico-untracked-any-interface', load: [calicoUntracked('', '')]},
   {
     name: 'calico-nftables',
     load: [

@@ -197,7 +197,7 @@ export function promisedNode({api, config, facts}: PromiseNode): NodeFacts | nul
   // An address that a cloud translates is on no interface. In nftables mode the primary addresses are those of node ports.
   const own = facts.hostIPs.filter(text => (facts.allAddresses ? facts.addresses.includes(text) : isInternal(text)));
   const asked = config.mode.value === 'nftables' ? uniqueBy(own, familyOf) : own;
-  // What becomes of a packet outside of kube-proxy's rules is not promised by what it writes.
+  // What happens to a packet outside of kube-proxy's rules is not promised by what it writes.
   const {network: _, onLink: __, ...written} = facts;
   const podCIDRs = holdsItsPods(api, facts) ? facts.podCIDRs : [];
   return {...written, hostIPs: asked, addresses: [...asked, '127.0.0.1', '::1'], podCIDRs};

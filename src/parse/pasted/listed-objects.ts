@@ -88,15 +88,13 @@ export function listedIn(lines: readonly string[]): Listed {
   const services: ListedService[] = [];
   const inSlices = new Set<string>();
   for (const {name, field} of rowsOf(lines)) {
-    if (field('ADDRESSTYPE') !== '') inSlices.add(name.replace(/-[a-z0-9]{5}$/, ''));
-    if (field('ADDRESSTYPE') !== '') pushTo(texts, name.replace(/-[a-z0-9]{5}$/, ''), withPorts(field('ENDPOINTS'), field('PORTS')));
-    else if (field('ENDPOINTS') !== '') pushTo(texts, name, field('ENDPOINTS'));
+    if (field('ADDRESSTYPE') !== '') {
+      const service = name.replace(/-[a-z0-9]{5}$/, '');
+      inSlices.add(service);
+      pushTo(texts, service, withPorts(field('ENDPOINTS'), field('PORTS')));
+    } else if (field('ENDPOINTS') !== '') pushTo(texts, name, field('ENDPOINTS'));
     if (field('CLUSTER-IP') !== '')
-      services.push({
-        name,
-        clusterIPs: [field('CLUSTER-IP')],
-        ports: field('PORT(S)').split(',').flatMap(listedPort),
-      });
+      services.push({name, clusterIPs: [field('CLUSTER-IP')], ports: field('PORT(S)').split(',').flatMap(listedPort)});
   }
   for (const each of [...described(lines), ...objectsIn(lines)]) {
     if (each.isOfSlice === true) inSlices.add(each.name);
@@ -163,12 +161,12 @@ function objectsIn(lines: readonly string[]): readonly ListedObject[] {
   };
   for (let at = 0; at < lines.length; at++) {
     if (!/^(?:apiVersion: |- apiVersion: |\{\s*$)/.test(lines[at] ?? '')) continue;
-    const rest = lines.slice(at);
-    const length = rest.findIndex((line, index) => index > 0 && !/^(?:\s|$|- |[\w.-]+:(?: |$)|\})/.test(line));
-    const text = rest.slice(0, length < 0 ? rest.length : length).join('\n');
+    let end = at + 1;
+    while (end < lines.length && /^(?:\s|$|- |[\w.-]+:(?: |$)|\})/.test(lines[end] ?? '')) end++;
+    const text = lines.slice(at, end).join('\n');
     // Fields may hold anything.
     attempt(() => [readYaml(text)].flat().forEach(take));
-    at += text.split('\n').length - 1;
+    at = end - 1;
   }
   return objects;
 }
@@ -182,15 +180,7 @@ function ofObject(object: Fields): readonly ListedObject[] {
   if (kind === 'Service') {
     const {clusterIP, clusterIPs, ports} = spec ?? {};
     const all = (ports ?? []).map(({port = 0, protocol = 'TCP', nodePort}) => ({protocol, port, nodePort: nodePort ?? null}));
-    return [
-      {
-        name: named(metadata?.name),
-        clusterIPs: clusterIPs ?? [clusterIP ?? ''],
-
-        ports: all,
-        endpoints: null,
-      },
-    ];
+    return [{name: named(metadata?.name), clusterIPs: clusterIPs ?? [clusterIP ?? ''], ports: all, endpoints: null}];
   }
   if (kind === 'EndpointSlice') {
     const {endpoints, ports} = object as EndpointSliceObject;

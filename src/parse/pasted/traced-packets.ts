@@ -108,7 +108,7 @@ export function endOfTrace({first, last, table, chain, step, rule, text, ...pack
   const accepts =
     /^accept/i.test(step === 'policy' ? (policy ?? '') : text) || /\(verdict accept\)|-j ACCEPT|^verdict accept/.test(what ?? '');
   const end = packet.isLeaving
-    ? ': it leaves this node, and what becomes of it is on the next one'
+    ? ': it leaves this node, and what happens to it is on the next one'
     : accepts
       ? ''
       : /INPUT|input/.test(chain)

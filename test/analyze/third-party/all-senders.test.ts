@@ -302,6 +302,16 @@ const routedTo101 = {
   })),
 };
 
+/** Errors beside rules of mangle and a rule of policy routing. */
+async function routingErrors(lines: readonly string[], rule: object): Promise<readonly string[]> {
+  const news = await found('iptables', given => {
+    addRules(given, 'iptables', 'mangle', lines);
+    const files = {...routedTo101, 'ip-rules.json': [{priority: 100, src: 'all', ...rule}, usualRule]};
+    for (const [name, content] of Object.entries(files)) given.file('node-a', name, JSON.stringify(content));
+  });
+  return news.filter(line => line.includes(' error '));
+}
+
 test.each([
   [
     'sends packets by an uplink, is an error that names it',
@@ -310,18 +320,13 @@ test.each([
   ],
   ['leads to table main, is none', 'main', null],
 ])('a mark that the reply gives to a connection, and that %s', async (_, table, said) => {
-  const news = await found('iptables', given => {
-    addRules(given, 'iptables', 'mangle', [
+  const errors = await routingErrors(
+    [
       '-A PREROUTING -i eth0 -j CONNMARK --set-xmark 0x100/0x100',
       '-A PREROUTING -i cali+ -j CONNMARK --restore-mark --nfmask 0x100 --ctmask 0x100',
-    ]);
-    const files = {
-      ...routedTo101,
-      'ip-rules.json': [{priority: 100, src: 'all', fwmark: '0x100', fwmask: '0x100', table}, usualRule],
-    };
-    for (const [name, content] of Object.entries(files)) given.file('node-a', name, JSON.stringify(content));
-  });
-  const errors = news.filter(line => line.includes(' error '));
+    ],
+    {fwmark: '0x100', fwmask: '0x100', table},
+  );
   expect(errors).toEqual(said === null ? [] : [expect.stringMatching(said)]);
 });
 
@@ -333,12 +338,7 @@ test.each([
   ],
   ['0x10', '--set-tos 0x08/0xff', null],
 ])('policy routing by the type of service %s, which a rule sets: %s', async (tos, target, said) => {
-  const news = await found('iptables', given => {
-    addRules(given, 'iptables', 'mangle', [`-A PREROUTING -i cali4 -j TOS ${target}`]);
-    const files = {...routedTo101, 'ip-rules.json': [{priority: 100, src: 'all', tos, table: '101'}, usualRule]};
-    for (const [name, content] of Object.entries(files)) given.file('node-a', name, JSON.stringify(content));
-  });
-  const errors = news.filter(line => line.includes(' error '));
+  const errors = await routingErrors([`-A PREROUTING -i cali4 -j TOS ${target}`], {tos, table: '101'});
   expect(errors).toEqual(said === null ? [] : [expect.stringMatching(said)]);
 });
 
