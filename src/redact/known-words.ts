@@ -30,9 +30,13 @@ export function knownVersion(text: string): string {
   return begin + (rest.match(/[-+.~_:$%][A-Za-z0-9\u0080-\uffff]*/g) ?? []).filter(isKnownText).join('');
 }
 
+/** The words of a list that is written as a text. */
+export function wordSet(text: string): ReadonlySet<string> {
+  return new Set(text.trim().split(/\s+/));
+}
+
 /** Words in lower case; their order has no meaning. */
-const words: ReadonlySet<string> = new Set(
-  `
+const words: ReadonlySet<string> = wordSet(`
   8021ad 8021q aa abort above accept accepted ack acked acksent action active activeconn add addr address addrs addrtype adl adm admin adv
   advertisement advmss af11 af12 af13 af21 af22 af23 af31 af32 af33 af41 af42 af43 after ah ahlen ahres ahspi aks alarm alert algo all
   allmulti alpha always amd64 amt and announce any anycast api app append application apply apps apr arm arm64 arp arptables assured au
@@ -109,7 +113,4 @@ const words: ReadonlySet<string> = new Set(
   vendor verb verbose verdict verdicts verify version veth vhost via vip virtual vlan vmap vmethod vn vnd vport vportctl vproto vrf vrrp vs
   vtag vti vti6 vxlan wait warn warning wed wednesday week weekday weekdays weekend weight wesp wildcard window windows wireguard with
   without wlc wrr wscale wsl2 x86 xdp xfrm xlate xmark xns xor xorp xresolve xset xt xtables xtp yaml year years ymd zebra zero zone
-`
-    .trim()
-    .split(/\s+/),
-);
+`);

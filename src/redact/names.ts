@@ -1,4 +1,5 @@
 import type {AddressMap, KeyedHash} from './addresses.ts';
+import {wordSet} from './known-words.ts';
 
 /** The kind of a name, which shows in the new name. `word` stands for every other kind. */
 export type NameKind = 'namespace' | 'service' | 'pod' | 'node' | 'word';
@@ -6,35 +7,13 @@ export type NameKind = 'namespace' | 'service' | 'pod' | 'node' | 'word';
 const beginnings: Readonly<Record<NameKind, string>> = {namespace: 'ns', service: 'svc', pod: 'pod', node: 'node', word: 'name'};
 
 /** Names that every cluster has. */
-const common = new Set([
-  'default',
-  'kube-system',
-  'kube-public',
-  'kube-node-lease',
-  'kubernetes',
-  'kube-dns',
-  'kube-proxy',
-  'kube-proxy-config',
-  'openshift-kube-proxy',
-  'openshift-sdn',
-  'proxy-config',
-  'sdn-config',
-  'sdn',
-  'cilium',
-  'cilium-config',
-  'localhost',
-  'None',
-  'none',
-  'true',
-  'false',
-  'linux',
-  'windows',
-  'amd64',
-  'arm64',
-]);
+const common = wordSet(`
+  default kube-system kube-public kube-node-lease kubernetes kube-dns kube-proxy kube-proxy-config openshift-kube-proxy openshift-sdn
+  proxy-config sdn-config sdn cilium cilium-config localhost None none true false linux windows amd64 arm64
+`);
 
-const commonPorts = new Set(
-  'http https http1 http2 h2c grpc grpcs tcp udp sctp tls ssl dns dns-tcp metrics http-metrics https-metrics health healthz web'.split(' '),
+const commonPorts = wordSet(
+  'http https http1 http2 h2c grpc grpcs tcp udp sctp tls ssl dns dns-tcp metrics http-metrics https-metrics health healthz web',
 );
 
 /**
@@ -140,14 +119,14 @@ export class Interfaces {
 const alphabetOfNames = 'abcdefghijklmnopqrstuvwxyz';
 
 /** The beginnings of names that the system, or a common network plugin, gives to interfaces. */
-const ofSystem: readonly string[] = `
+const ofSystem: readonly string[] = [
+  ...wordSet(`
   antrea-egress antrea-gw aws azv bond br-ex br-int cali cbr cilium_host cilium_net cilium_vxlan cilium_wg cni-podman cni dummy en eni eth ib wl ww
   flannel-v6 flannel flannel-wg gdns genev_sys gre gretap geneve if ip6gre ip6tnl ipip ip_vti kube-bridge kube-dummy-if kube-ipvs
   lo lxc lxc_health lxcbr lxdbr nerdctl nflog nodelocaldns ovn-k8s-mp ovs-system pod podman sit tap team tun tunl usb veth virbr vlan vmbr
   vxlan vxlan.calico vxlan-v6.calico vxlan_sys wg wireguard.cali docker weave vethwe-bridge vethwe-datapath
-`
-  .trim()
-  .split(/\s+/);
+`),
+];
 
 /** What follows was made from the name of a pod, a container or a network, or is a hardware address. */
 const hashed = /^(?:cali|veth|lxc|eni|gke|azv|tap|br-|enx|wlx)[\da-f]*$/;

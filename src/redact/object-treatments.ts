@@ -2,11 +2,11 @@ import {configMapPlaces} from '../model/proxy-config.ts';
 import {runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {readJson} from '../parse/attempt.ts';
-import {isKnownText, knownVersion} from './known-words.ts';
+import {isKnownText, knownVersion, wordSet} from './known-words.ts';
 import {ciliumAnnotations, ciliumSettings} from './redact-cilium.ts';
 import {redactArguments, redactConfigText} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
-import {type Treatment, treat} from './treatment.ts';
+import {kept, type Treatment, treat} from './treatment.ts';
 
 const metadata = (name: Treatment): Treatment => ({
   fields: {
@@ -15,10 +15,7 @@ const metadata = (name: Treatment): Treatment => ({
     uid: 'uid',
     labels,
     annotations,
-    resourceVersion: 'kept',
-    generation: 'kept',
-    creationTimestamp: 'kept',
-    deletionTimestamp: 'kept',
+    ...kept('resourceVersion generation creationTimestamp deletionTimestamp'),
   },
 });
 
@@ -30,7 +27,7 @@ const targetRef: Treatment = {fields: {kind: 'kept', name: 'pod', namespace: 'na
 const endpointAddress: Treatment = {fields: {ip: 'address', hostname: 'word', nodeName: 'node', targetRef}};
 const conditions: Treatment = {
   list: {
-    fields: {type: 'kept', status: 'kept', reason: 'kept', lastHeartbeatTime: 'kept', lastTransitionTime: 'kept', lastProbeTime: 'kept'},
+    fields: kept('type status reason lastHeartbeatTime lastTransitionTime lastProbeTime'),
   },
 };
 const type = {apiVersion: 'kept', kind: 'kept'} as const;
@@ -46,11 +43,12 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
       metadata: metadata('service'),
       spec: {
         fields: {
-          type: 'kept',
+          ...kept(`
+            type ipFamilies ipFamilyPolicy allocateLoadBalancerNodePorts externalTrafficPolicy internalTrafficPolicy trafficDistribution
+            healthCheckNodePort sessionAffinity sessionAffinityConfig publishNotReadyAddresses
+          `),
           clusterIP: 'address',
           clusterIPs: {list: 'address'},
-          ipFamilies: 'kept',
-          ipFamilyPolicy: 'kept',
           ports: {
             list: {fields: {name: portName, protocol: 'kept', port: 'kept', nodePort: 'kept', targetPort: portName}},
           },
@@ -58,16 +56,8 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
           loadBalancerIP: 'address',
           loadBalancerSourceRanges: {list: 'address'},
           loadBalancerClass: 'word',
-          allocateLoadBalancerNodePorts: 'kept',
           externalName: 'word',
           selector: labels,
-          externalTrafficPolicy: 'kept',
-          internalTrafficPolicy: 'kept',
-          trafficDistribution: 'kept',
-          healthCheckNodePort: 'kept',
-          sessionAffinity: 'kept',
-          sessionAffinityConfig: 'kept',
-          publishNotReadyAddresses: 'kept',
           topologyKeys: {list: labelKey},
         },
       },
@@ -202,8 +192,7 @@ function labelKey(key: unknown, {names}: Replacements): string {
 }
 
 /** A key under kubernetes.io can still contain a word of the cluster's own, as in `node-restriction.kubernetes.io/team`. */
-const commonKeys: ReadonlySet<string> = new Set(
-  `
+const commonKeys: ReadonlySet<string> = wordSet(`
   app name component tier version k8s-app
   app.kubernetes.io/name app.kubernetes.io/instance app.kubernetes.io/version app.kubernetes.io/component app.kubernetes.io/part-of
   app.kubernetes.io/managed-by
@@ -213,10 +202,7 @@ const commonKeys: ReadonlySet<string> = new Set(
   endpointslice.kubernetes.io/managed-by endpointslice.kubernetes.io/skip-mirror
   topology.kubernetes.io/zone topology.kubernetes.io/region failure-domain.beta.kubernetes.io/zone
   failure-domain.beta.kubernetes.io/region node.kubernetes.io/exclude-from-external-load-balancers node.kubernetes.io/instance-type
-  `
-    .trim()
-    .split(/\s+/),
-);
+  `);
 
 function isCommonValue(key: string, value: unknown): boolean {
   return key === 'endpointslice.kubernetes.io/managed-by' && String(value).endsWith('.k8s.io');

@@ -1,3 +1,4 @@
+import {wordSet} from './known-words.ts';
 import {endpointChainName, parseChainName, servicePortHash} from '../expect/iptables/chain-names.ts';
 import type {AddressText, KeyedHash} from './addresses.ts';
 import type {Names} from './names.ts';
@@ -88,7 +89,7 @@ export class ChainNames {
 
   replace(chain: string): string {
     const parsed = parseChainName(chain);
-    if (parsed === null) return knownChainName(chain) ? chain : this.#thirdParty(chain);
+    if (parsed === null) return known.has(chain) ? chain : this.#thirdParty(chain);
     return `KUBE-${parsed.role}-${this.#renamed.get(parsed.hash) ?? this.#lookalike(parsed.hash)}`;
   }
 
@@ -110,17 +111,11 @@ function hashOf(chain: string): string {
   return parseChainName(chain)?.hash ?? '';
 }
 
-/** Whether the name of a chain or target is the same on every node that has it. */
-function knownChainName(name: string): boolean {
-  return known.has(name);
-}
-
 /**
  * Built-in chains, targets of iptables, chains of kube-proxy and the kubelet that are not named after a Service, and those of common
  * programs.
  */
-const known = new Set(
-  `
+const known = wordSet(`
   PREROUTING INPUT FORWARD OUTPUT POSTROUTING
   ACCEPT DROP QUEUE RETURN AUDIT BPF CHECKSUM CLASSIFY CLUSTERIP CONNMARK CONNSECMARK CT DNAT DNPT DSCP ECN HL HMARK IDLETIMER LED LOG
   MARK MASQUERADE NETMAP NFLOG NFQUEUE NOTRACK RATEEST REDIRECT REJECT SECMARK SET SNAT SNPT SYNPROXY TCPMSS TCPOPTSTRIP TEE TOS TPROXY
@@ -141,7 +136,4 @@ const known = new Set(
   cali-wl-to-host cali-rpf-skip
   INPUT_direct FORWARD_direct OUTPUT_direct PREROUTING_direct POSTROUTING_direct INPUT_ZONES FORWARD_IN_ZONES FORWARD_OUT_ZONES
   FORWARD_ZONES PREROUTING_ZONES POSTROUTING_ZONES
-`
-    .trim()
-    .split(/\s+/),
-);
+`);

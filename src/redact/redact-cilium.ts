@@ -1,21 +1,20 @@
 import {readJson} from '../parse/attempt.ts';
-import {isKnownText, knownVersion} from './known-words.ts';
+import {isKnownText, knownVersion, wordSet} from './known-words.ts';
 import {unreadable, redactJson} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
 import {treatAddress, type Treatment} from './treatment.ts';
 import {joinHostPort} from '../model/address.ts';
 
 /** Words of Cilium: types, scopes, states, protocols, flags of entries, and names of settings. */
-const words: ReadonlySet<string> = new Set(
-  `
+const words: ReadonlySet<string> = new Set([
+  '',
+  'check source-range',
+  ...wordSet(`
   ClusterIP NodePort ExternalIPs HostPort LoadBalancer LocalRedirect Cluster Local internal external active terminating
   terminating-not-serving quarantined maintenance TCP UDP SCTP ANY True False Ok Warning Failure Disabled InternalLocal two-scopes
   sessionAffinity non-routable deny 46x64 l7-load-balancer loopback delegate-if-local dsr allow external-only
-  `
-    .trim()
-    .split(/\s+/)
-    .concat('check source-range', ''),
-);
+  `),
+]);
 
 /** A word that no Cilium has is another one; and what has another type is none. */
 const word: Treatment = value => {
@@ -23,7 +22,7 @@ const word: Treatment = value => {
   return typeof value === 'number' || typeof value === 'boolean' ? value : null;
 };
 const version: Treatment = value => (typeof value === 'string' ? knownVersion(value) : null);
-const message: Treatment = (value, {words: texts}) => (typeof value === 'string' ? texts.message(value) : null);
+const message: Treatment = (value, replacements) => (typeof value === 'string' ? replacements.message(value) : null);
 
 /** `web`; of a host port `pod:host-port:8080:UID`, and of a health check `web:healthserver`. */
 const serviceName: Treatment = (value, replacements) => {

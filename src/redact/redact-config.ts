@@ -1,3 +1,4 @@
+import {wordSet} from './known-words.ts';
 import {dump} from 'js-yaml';
 import {attempt, readJson} from '../parse/attempt.ts';
 import {readYaml} from '../parse/yaml-text.ts';
@@ -8,8 +9,7 @@ import {treatAddress, treat, type Treatment} from './treatment.ts';
 const interfaceSettings = new Set(['bridgeinterface', 'pod-bridge-interface', 'interfacenameprefix', 'pod-interface-name-prefix']);
 
 /** The fields of a KubeProxyConfiguration, its feature gates, and the flags of kube-proxy and k3s, in lower case. Other keys are replaced. */
-const knownSettings = new Set(
-  `
+const knownSettings = wordSet(`
   kind apiversion kubeproxy.config.k8s.io componentconfig clientconnection kubeconfig acceptcontenttypes contenttype qps burst logging format
   flushfrequency verbosity options text json infobuffersize splitstream vmodule hostnameoverride bindaddress healthzbindaddress metricsbindaddress
   bindaddresshardfail enableprofiling showhiddenmetricsforversion mode iptables ipvs nftables masqueradebit masqueradeall localhostnodeports
@@ -40,48 +40,14 @@ const knownSettings = new Set(
   kube-scheduler-arg etcd-arg data-dir token token-file snapshotter docker container-runtime-endpoint pause-image private-registry
   selinux write-kubeconfig write-kubeconfig-mode https-listen-port advertise-address advertise-port egress-selector-mode datastore-endpoint
   prefer-bundled-bin cni protect-kernel-defaults debug log alsologtostderr
-`
-    .trim()
-    .split(/\s+/),
-);
+`);
 
 /** Words of Kubernetes that settings have as values. */
-const knownValues = new Set([
-  'KubeProxyConfiguration',
-  'kubeproxy.config.k8s.io/v1alpha1',
-  'iptables',
-  'ipvs',
-  'nftables',
-  'userspace',
-  'kernelspace',
-  'ClusterCIDR',
-  'NodeCIDR',
-  'BridgeInterface',
-  'InterfaceNamePrefix',
-  'text',
-  'json',
-  'primary',
-  'application/vnd.kubernetes.protobuf',
-  'application/json',
-  'rr',
-  'wrr',
-  'lc',
-  'wlc',
-  'lblc',
-  'lblcr',
-  'dh',
-  'sh',
-  'sed',
-  'nq',
-  'fo',
-  'ovf',
-  'mh',
-  'twos',
-  'vxlan',
-  'host-gw',
-  'wireguard-native',
-  'none',
-]);
+const knownValues = wordSet(`
+  KubeProxyConfiguration kubeproxy.config.k8s.io/v1alpha1 iptables ipvs nftables userspace kernelspace ClusterCIDR NodeCIDR
+  BridgeInterface InterfaceNamePrefix text json primary application/vnd.kubernetes.protobuf application/json rr wrr lc wlc lblc lblcr dh
+  sh sed nq fo ovf mh twos vxlan host-gw wireguard-native none
+`);
 
 /** Replaces a file that cannot be parsed by another one that cannot be parsed. */
 export const unreadable = '{redacted: [';

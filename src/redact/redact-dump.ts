@@ -1,6 +1,6 @@
 import {fromPastedText, type ListingCommand, parseListingCommand} from '../parse/iptables/pasted-text.ts';
 import {type ChainNames, servicePortPattern} from './redact-chain-names.ts';
-import {isKnownText} from './known-words.ts';
+import {isKnownText, wordSet} from './known-words.ts';
 import type {Replacements} from './replacements.ts';
 import {sortedOrder} from './sorted-order.ts';
 
@@ -131,31 +131,16 @@ function learnRewrite(line: string, chains: ChainNames, pickedBy: ReadonlyMap<st
 }
 
 /** The kind of value of an iptables flag. Of other values, only the words of iptables are kept. */
-const flagKinds = new Map<string, 'chain' | 'comment' | 'set' | 'interface'>([
-  ...['-A', '-N', '-I', '-D', '-P', '-E', '-j', '-g', '--jump', '--goto'].map(flag => [flag, 'chain'] as const),
-  ...['--name', '--match-set', '--add-set', '--del-set', '--map-set', '--hashlimit-name', '--label'].map(flag => [flag, 'set'] as const),
-  ...[
-    '--comment',
-    '--log-prefix',
-    '--nflog-prefix',
-    '--ulog-prefix',
-    '--string',
-    '--hex-string',
-    '--path',
-    '--helper',
-    '--selctx',
-    '--tls-host',
-    '--tls-hostset',
-    '--condition',
-    '--rateest',
-    '--rateest1',
-    '--rateest2',
-    '--rateest-name',
-    '--led-trigger-id',
-    '--object-pinned',
-  ].map(flag => [flag, 'comment'] as const),
-  ...['-i', '-o', '--in-interface', '--out-interface', '--physdev-in', '--physdev-out', '--oif'].map(flag => [flag, 'interface'] as const),
-]);
+const flagKinds = new Map<string, string>(
+  Object.entries({
+    chain: '-A -N -I -D -P -E -j -g --jump --goto',
+    set: '--name --match-set --add-set --del-set --map-set --hashlimit-name --label',
+    comment: `
+      --comment --log-prefix --nflog-prefix --ulog-prefix --string --hex-string --path --helper --selctx --tls-host --tls-hostset
+      --condition --rateest --rateest1 --rateest2 --rateest-name --led-trigger-id --object-pinned`,
+    interface: '-i -o --in-interface --out-interface --physdev-in --physdev-out --oif',
+  }).flatMap(([kind, flags]) => [...wordSet(flags)].map(flag => [flag, kind] as const)),
+);
 
 const beforeRule = /^\s*(?:\[\d+:\d+\] )?/;
 
@@ -169,10 +154,10 @@ function redactRuleLine(line: string, replacements: Replacements): string {
   if (line.startsWith(':')) return redactDeclaration(line, replacements);
   const command = parseListingCommand(line);
   if (command !== null) return printedCommand(command, replacements);
-  if (line.startsWith('#')) return isHeader(line) ? line : `# ${replacements.words.comment(line.slice(1).trim())}`;
+  if (line.startsWith('#')) return isHeader(line) ? line : `# ${replacements.comment(line.slice(1).trim())}`;
   const begin = beforeRule.exec(line)?.[0] ?? '';
   const rule = line.slice(begin.length);
-  return /^-[ANIDPE] /.test(rule) ? begin + redactRule(rule, replacements) : replacements.words.comment(line);
+  return /^-[ANIDPE] /.test(rule) ? begin + redactRule(rule, replacements) : replacements.comment(line);
 }
 
 /** The values of a flag in a line, such as the comment, with their quotes. Null if the line does not have the flag. */
@@ -222,6 +207,6 @@ function redactValue(flag: string, word: string, replacements: Replacements): st
   if (kind === 'chain') return replacements.chains.replace(word);
   if (kind === 'set') return replacements.setName(word);
   if (kind === 'interface') return replacements.interfaces.replace(word);
-  if (kind === 'comment') return replacements.words.comment(word);
+  if (kind === 'comment') return replacements.comment(word);
   return word.startsWith('"') ? word.replace(/[^\s"\\]+/g, text => replacements.token(text)) : replacements.token(word);
 }

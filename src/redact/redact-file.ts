@@ -1,12 +1,11 @@
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {isKnownText, knownVersion} from './known-words.ts';
-import {commonTables, redactNftName, redactObjectName} from './redact-nft-names.ts';
+import {commonTables, redactNftName, redactObjectName, redactNft} from './redact-nft.ts';
 import {ciliumFiles} from './redact-cilium.ts';
 import {redactConfigText, redactConfigz, redactJson} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';
-import {redactNft} from './redact-nft.ts';
 import type {Replacements} from './replacements.ts';
-import {treat, treatAddress, type Treatment} from './treatment.ts';
+import {kept, treat, treatAddress, type Treatment} from './treatment.ts';
 
 /** Redacts one file of a node; null for an unknown file name, which is left out. */
 export function redactFile(file: string, content: Buffer, replacements: Replacements): Buffer | null {
@@ -34,24 +33,13 @@ const device: Treatment = (value, {interfaces}) => (typeof value === 'string' ? 
 
 const link: Treatment = {
   fields: {
-    ifindex: 'kept',
-    link_index: 'kept',
+    ...kept('ifindex link_index flags mtu qdisc operstate linkmode group txqlen link_type link_netnsid promiscuity'),
     ifname: device,
     link: device,
-    flags: 'kept',
-    mtu: 'kept',
-    qdisc: 'kept',
-    operstate: 'kept',
-    linkmode: 'kept',
-    group: 'kept',
-    txqlen: 'kept',
-    link_type: 'kept',
     address: 'hardware',
     broadcast: 'hardware',
     master: device,
-    link_netnsid: 'kept',
     permaddr: 'hardware',
-    promiscuity: 'kept',
     linkinfo: {
       fields: {
         info_kind: 'kept',
@@ -59,16 +47,10 @@ const link: Treatment = {
         info_slave_data: {fields: {state: 'kept', hairpin: 'kept'}},
         info_data: {
           fields: {
-            id: 'kept',
-            port: 'kept',
+            ...kept('id port learning protocol external nf_call_iptables nf_call_ip6tables'),
             link: device,
             local: 'address',
             group: 'address',
-            learning: 'kept',
-            protocol: 'kept',
-            external: 'kept',
-            nf_call_iptables: 'kept',
-            nf_call_ip6tables: 'kept',
           },
         },
       },
@@ -76,23 +58,14 @@ const link: Treatment = {
     addr_info: {
       list: {
         fields: {
-          family: 'kept',
+          ...kept(`
+            family prefixlen scope dynamic deprecated temporary noprefixroute nodad tentative valid_life_time preferred_life_time
+            secondary mngtmpaddr
+          `),
           local: 'address',
           address: 'address',
-          prefixlen: 'kept',
           broadcast: 'address',
-          scope: 'kept',
           label: device,
-          dynamic: 'kept',
-          deprecated: 'kept',
-          temporary: 'kept',
-          noprefixroute: 'kept',
-          nodad: 'kept',
-          tentative: 'kept',
-          valid_life_time: 'kept',
-          preferred_life_time: 'kept',
-          secondary: 'kept',
-          mngtmpaddr: 'kept',
         },
       },
     },
@@ -104,52 +77,24 @@ const route: Treatment = {
   fields: {
     ...hop,
     dst: network,
-    type: 'kept',
+    ...kept('type protocol scope metric pref tos nhid'),
     table,
-    protocol: 'kept',
-    scope: 'kept',
     prefsrc: 'address',
-    metric: 'kept',
-    pref: 'kept',
-    tos: 'kept',
     from: network,
-    nhid: 'kept',
     nexthops: {list: {fields: hop}},
   },
 };
 const policyRule: Treatment = {
   fields: {
-    priority: 'kept',
-    not: 'kept',
+    ...kept(`
+      priority not srclen dstlen fwmark fwmask iif_detached oif_detached tos uid_start uid_end ipproto sport sport_start sport_end dport
+      dport_start dport_end l3mdev suppress_prefixlen suppress_ifgroup goto unresolved nop action protocol
+    `),
     src: network,
-    srclen: 'kept',
     dst: network,
-    dstlen: 'kept',
-    fwmark: 'kept',
-    fwmask: 'kept',
     iif: device,
-    iif_detached: 'kept',
     oif: device,
-    oif_detached: 'kept',
-    tos: 'kept',
-    uid_start: 'kept',
-    uid_end: 'kept',
-    ipproto: 'kept',
-    sport: 'kept',
-    sport_start: 'kept',
-    sport_end: 'kept',
-    dport: 'kept',
-    dport_start: 'kept',
-    dport_end: 'kept',
-    l3mdev: 'kept',
     table,
-    suppress_prefixlen: 'kept',
-    suppress_ifgroup: 'kept',
-    goto: 'kept',
-    unresolved: 'kept',
-    nop: 'kept',
-    action: 'kept',
-    protocol: 'kept',
   },
 };
 
@@ -189,7 +134,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
 /** Only the line that says why kube-proxy fails. */
 function redactLog(text: string, replacements: Replacements): string {
   const found = failureIn(text);
-  return found === null ? '' : `${replacements.words.message(found.line)}\n`;
+  return found === null ? '' : `${replacements.message(found.line)}\n`;
 }
 
 /**
@@ -222,11 +167,11 @@ const beforeName =
 const beforeText = /\b(?:comment|prefix|set|skuid|skgid|label|rtclassid|group|level \d+|helper) (?:!= )?$/;
 
 function redactNftLine(line: string, rename: (name: string) => string, replacements: Replacements): string {
-  const {interfaces, words, text} = replacements;
+  const {interfaces, text} = replacements;
   return line.replace(nftToken, (token, at: number) => {
     const before = line.slice(Math.max(0, at - 40), at);
     if (token.startsWith('"')) {
-      if (beforeText.test(before)) return words.comment(token);
+      if (beforeText.test(before)) return replacements.comment(token);
       return token.replace(/[^\s"]+/g, word => (beforeName.test(before) ? rename(word) : text.replace(interfaces.replace(word))));
     }
     if (token.startsWith('@') && !/^@(?:th|nh|ll|ih),/.test(token)) return `@${rename(token.slice(1))}`;
@@ -242,11 +187,11 @@ function redactIpset(text: string, replacements: Replacements): string {
   const listsOfSets = new Set<string>();
   return eachLine(text, line => {
     const [, verb = '', name = '', rest = ''] = /^(create|add) (\S+)(.*)$/s.exec(line.trim()) ?? [];
-    if (verb === '') return replacements.words.comment(line);
+    if (verb === '') return replacements.comment(line);
     if (verb === 'create' && rest.startsWith(' list:set')) listsOfSets.add(name);
     const isSet = (element: string) => listsOfSets.has(name) || (/^[A-Za-z][\w-]*$/.test(element) && element.includes('-'));
     const [, before = '', comment] = /^(.*?)( comment ".*"| comment \S+)?$/s.exec(rest) ?? [];
-    const said = comment === undefined ? '' : ` comment ${replacements.words.comment(comment.slice(' comment '.length))}`;
+    const said = comment === undefined ? '' : ` comment ${replacements.comment(comment.slice(' comment '.length))}`;
     const replaceOne = (word: string, isFirst: boolean): string => {
       if (verb === 'add' && isFirst && isSet(word)) return replacements.setName(word);
       return replacements.token(word, text => replacements.interfaces.replace(text));

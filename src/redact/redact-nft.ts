@@ -1,11 +1,11 @@
-import {formatAddress, joinHostPort} from '../model/address.ts';
+import {formatAddress, joinHostPort, parseAddress} from '../model/address.ts';
 import {readJson, type Fields, isObject} from '../parse/attempt.ts';
 import {mergeAddresses, networksIn, parseInterval} from '../parse/nftables/address-list.ts';
 import {jsonItems} from '../parse/nftables/nft-json-bytes.ts';
-import {commonTables, nftEndpoint, redactObjectName} from './redact-nft-names.ts';
-import {isKnownText} from './known-words.ts';
+import {isKnownText, wordSet} from './known-words.ts';
 import type {Replacements} from './replacements.ts';
 import {sortedOrder} from './sorted-order.ts';
+import {servicePortHash} from '../expect/iptables/chain-names.ts';
 
 /**
  * The output of `nft -j`, of kube-proxy's tables or of all. Several documents one after another become one. A truncated one stays
@@ -88,8 +88,8 @@ class NftRedaction {
   }
 
   #text(text: string, key: string): string {
-    const {words, interfaces} = this.#replacements;
-    if (key === 'comment' || key === 'prefix') return words.comment(text);
+    const {interfaces} = this.#replacements;
+    if (key === 'comment' || key === 'prefix') return this.#replacements.comment(text);
     if (nameKeys.has(key)) return this.#name(text);
     if (key === 'table') return commonTables.has(text) ? text : this.#replacements.setName(text);
     if (text.startsWith('@')) return `@${this.#name(text.slice(1))}`;
@@ -235,4 +235,78 @@ function affinityTarget(object: unknown): Fields | null {
   if (!Array.isArray(expressions) || expressions.length !== 2) return null;
   const [, target] = expressions;
   return isObject(target) && endpointOf(target) !== null ? target : null;
+}
+
+/** The name of a chain or set that kube-proxy created for a Service port or an endpoint. */
+interface NftName {
+  readonly role: string;
+  readonly hash: string;
+  /** `namespace/name/protocol/port`, and for an endpoint `__address/port`. */
+  readonly content: string;
+  readonly namespace: string;
+  readonly service: string;
+  readonly port: string;
+  /** With dots in place of the colons of IPv6. */
+  readonly endpoint: {readonly address: string; readonly port: string} | null;
+}
+
+/** The new name of a chain or set: for those of a Service port or an endpoint, the name that kube-proxy would derive from the new names. */
+export function redactNftName(name: string, replacements: Replacements): string {
+  const parsed = parseNftName(name);
+  if (parsed === null) return name.includes('/') ? `name-${replacements.hash.letters('nft', name, 12)}` : name;
+  const content = newContent(parsed, replacements);
+  const isRight = nftHash(parsed.content) === parsed.hash;
+  const hash = isRight ? nftHash(content) : replacements.hash.letters('nft', parsed.hash, 8).toUpperCase();
+  return `${parsed.role}-${hash}-${content}`;
+}
+
+/** The new name of a chain, set or other object of a table. In tables of other programs, they are named as in iptables. */
+export function redactObjectName(name: string, isKubeProxys: boolean, replacements: Replacements): string {
+  if (isKubeProxys && (parseNftName(name) !== null || kubeProxyNames.has(name))) return redactNftName(name, replacements);
+  return commonTables.has(name) ? name : replacements.chains.replace(name);
+}
+
+/** Names of tables that every cluster may have. */
+export const commonTables: ReadonlySet<string> = new Set(['kube-proxy', 'filter', 'nat', 'mangle', 'raw', 'security', 'firewalld']);
+
+/** The chains, sets and maps of kube-proxy that are not of one Service. */
+const kubeProxyNames = wordSet(`
+  services service-endpoints-check nodeport-endpoints-check cluster-ips-check firewall-check firewall-allow-check reject-chain masquerading
+  mark-for-masquerade nat-prerouting nat-postrouting nat-output filter-prerouting filter-prerouting-pre-dnat filter-input filter-forward
+  filter-output filter-output-pre-dnat filter-output-post-dnat cluster-ips nodeport-ips service-ips service-nodeports no-endpoint-services
+  no-endpoint-nodeports firewall-ips firewall-allow hairpin-connections
+`);
+
+/** The endpoint (`address:port`) in a chain's name; null for other chains. */
+function nftEndpoint(name: string): string | null {
+  const endpoint = parseNftName(name)?.endpoint ?? null;
+  if (endpoint === null) return null;
+  return joinHostPort(plainAddress(endpoint.address), endpoint.port);
+}
+
+function parseNftName(name: string): NftName | null {
+  const found =
+    /^(service|local|external|firewall|endpoint|affinity)-([A-Z2-7]{8})-(([^/]+)\/([^/]+)\/([a-z]+\/[^_]*)(?:__([^/]+)\/(\d+))?)$/.exec(
+      name,
+    );
+  if (found === null) return null;
+  const [, role = '', hash = '', content = '', namespace = '', service = '', port = '', address, endpointPort = ''] = found;
+  return {role, hash, content, namespace, service, port, endpoint: address === undefined ? null : {address, port: endpointPort}};
+}
+
+function newContent({namespace, service, port, endpoint}: NftName, {names, addresses}: Replacements): string {
+  const [protocol = '', name = ''] = port.split('/');
+  const owner = `${names.replace(namespace, 'namespace')}/${names.replace(service, 'service')}/${protocol}/${names.port(name)}`;
+  if (endpoint === null) return owner;
+  const address = plainAddress(endpoint.address);
+  return `${owner}__${(addresses.replace(address) ?? address).replaceAll(':', '.')}/${endpoint.port}`;
+}
+
+function plainAddress(written: string): string {
+  return parseAddress(written) === null ? written.replaceAll('.', ':') : written;
+}
+
+/** Follows `hashAndTruncate`: half as long as the hash in the names of iptables chains. */
+function nftHash(content: string): string {
+  return servicePortHash(content, '').slice(0, 8);
 }

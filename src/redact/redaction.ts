@@ -58,7 +58,7 @@ export class Redaction {
 
   /** Messages may contain names of the cluster in these words. */
   message(text: string): string {
-    return this.#replacements.words.message(text);
+    return this.#replacements.message(text);
   }
 
   summary(): RedactionSummary {

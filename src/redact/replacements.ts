@@ -1,6 +1,6 @@
 import {AddressMap, AddressText, KeyedHash, looksLikeAddress} from './addresses.ts';
 import {ChainNames} from './redact-chain-names.ts';
-import {isKnownText} from './known-words.ts';
+import {isKnownText, wordSet} from './known-words.ts';
 import {Interfaces, Names} from './names.ts';
 
 /** All replacements in one bundle, by one key. Equal texts have equal replacements. */
@@ -11,7 +11,6 @@ export class Replacements {
   readonly names: Names;
   readonly interfaces: Interfaces;
   readonly chains: ChainNames;
-  readonly words: Words;
 
   constructor(key: string | Uint8Array) {
     this.hash = new KeyedHash(key);
@@ -20,7 +19,6 @@ export class Replacements {
     this.names = new Names(this.hash, this.addresses);
     this.interfaces = new Interfaces(this.hash);
     this.chains = new ChainNames(this.hash, this.names, this.text);
-    this.words = new Words(this.names, this.text, this.chains);
   }
 
   /** The replacement of an object's unique id. */
@@ -56,48 +54,6 @@ export class Replacements {
     if (isKubeProxySet(text) || text === 'DEFAULT') return text;
     return `set-${this.hash.letters('set', text, 12)}`;
   }
-}
-
-/** `KUBE-CLUSTER-IP`, and `KUBE-6-CLUSTER-IP` for IPv6, which is cut to 31 characters. */
-function isKubeProxySet(name: string): boolean {
-  const [kube, six] = [kubeProxySets, kubeProxySets.map(set => `KUBE-6-${set.slice(5)}`.slice(0, 31))];
-  return kube.includes(name) || six.includes(name);
-}
-
-const kubeProxySets: readonly string[] = `
-  KUBE-LOOP-BACK KUBE-CLUSTER-IP KUBE-EXTERNAL-IP KUBE-EXTERNAL-IP-LOCAL KUBE-LOAD-BALANCER KUBE-LOAD-BALANCER-LOCAL
-  KUBE-LOAD-BALANCER-FW KUBE-LOAD-BALANCER-SOURCE-CIDR KUBE-LOAD-BALANCER-SOURCE-IP KUBE-NODE-PORT-TCP KUBE-NODE-PORT-UDP
-  KUBE-NODE-PORT-LOCAL-TCP KUBE-NODE-PORT-LOCAL-UDP KUBE-NODE-PORT-SCTP-HASH KUBE-NODE-PORT-LOCAL-SCTP-HASH
-  KUBE-HEALTH-CHECK-NODE-PORT KUBE-IPVS-IPS
-`
-  .trim()
-  .split(/\s+/);
-
-/** Words in the comments of kube-proxy and the kubelet, which explain rules. */
-const vocabulary = new Set(
-  `
-  a accepted all and balancing block by chain check checks clusterip cluster conntrack connections destinations dropped endpoints
-  external externally-visible filter firewall firewalled for forwarding from has health host hairpin incoming internal invalid ip ips
-  ipvs kube-proxy kubernetes load balancer loadbalancer local localnet lb masquerade no node nodeport nodeports not of other out pod pods
-  portals ports port postrouting reach redirect requiring route rule rules service services snat traffic trying the to vip
-  will access active clusterips allowed reject in on unallocated drop last must note this be packet packets marked source destination
-  udp tcp sctp purpose type hash externaltrafficpolicy=local cidr using nodeports -> + -
-`
-    .trim()
-    .split(/\s+/),
-);
-
-/** Replaces identifying parts of text that people or programs wrote. */
-class Words {
-  readonly #names: Names;
-  readonly #addresses: AddressText;
-  readonly #chains: ChainNames;
-
-  constructor(names: Names, addresses: AddressText, chains: ChainNames) {
-    this.#names = names;
-    this.#addresses = addresses;
-    this.#chains = chains;
-  }
 
   /** A comment: replaces all words except the few that kube-proxy uses. */
   comment(text: string): string {
@@ -115,30 +71,55 @@ class Words {
 
   #commentWord(word: string): string {
     if (vocabulary.has(word.toLowerCase().replace(/[;:,.']$/, '')) || /^\d{1,5}$/.test(word)) return word;
-    const chain = /^KUBE-[A-Z]+-?[-A-Z0-9]*$/.test(word) ? this.#chains.replace(word) : null;
-    return chain ?? this.#chains.servicePort(word) ?? this.#addressOr(word, () => this.#names.replace(word));
+    const chain = /^KUBE-[A-Z]+-?[-A-Z0-9]*$/.test(word) ? this.chains.replace(word) : null;
+    return chain ?? this.chains.servicePort(word) ?? this.#addressOr(word, () => this.names.replace(word));
   }
 
   #addressOr(word: string, otherwise: () => string): string {
-    const replaced = this.#addresses.replace(word);
+    const replaced = this.text.replace(word);
     return replaced !== word || looksLikeAddress(word) ? replaced : otherwise();
   }
 
   #messageWord(word: string): string {
-    const parts = this.#addresses.replace(word).split(/([^\w.-]+)/);
+    const parts = this.text.replace(word).split(/([^\w.-]+)/);
     return parts.map(part => this.#messagePart(part)).join('');
   }
 
   #messagePart(part: string): string {
     const [, body = '', end = ''] = /^(.*?)([.-]*)$/s.exec(part) ?? [];
-    const known = this.#names.known(body);
+    const known = this.names.known(body);
     if (known !== null) return known + end;
-    const chain = /^KUBE-[-A-Z0-9]+$/.test(body) ? this.#chains.replace(body) : null;
+    const chain = /^KUBE-[-A-Z0-9]+$/.test(body) ? this.chains.replace(body) : null;
     if (chain !== null) return chain + end;
     if (isOfMessages(body)) return body + end;
-    return (looksLikeHost(body) ? this.#names.replace(body) : '…') + end;
+    return (looksLikeHost(body) ? this.names.replace(body) : '…') + end;
   }
 }
+
+/** `KUBE-CLUSTER-IP`, and `KUBE-6-CLUSTER-IP` for IPv6, which is cut to 31 characters. */
+function isKubeProxySet(name: string): boolean {
+  const [kube, six] = [kubeProxySets, kubeProxySets.map(set => `KUBE-6-${set.slice(5)}`.slice(0, 31))];
+  return kube.includes(name) || six.includes(name);
+}
+
+const kubeProxySets: readonly string[] = [
+  ...wordSet(`
+  KUBE-LOOP-BACK KUBE-CLUSTER-IP KUBE-EXTERNAL-IP KUBE-EXTERNAL-IP-LOCAL KUBE-LOAD-BALANCER KUBE-LOAD-BALANCER-LOCAL
+  KUBE-LOAD-BALANCER-FW KUBE-LOAD-BALANCER-SOURCE-CIDR KUBE-LOAD-BALANCER-SOURCE-IP KUBE-NODE-PORT-TCP KUBE-NODE-PORT-UDP
+  KUBE-NODE-PORT-LOCAL-TCP KUBE-NODE-PORT-LOCAL-UDP KUBE-NODE-PORT-SCTP-HASH KUBE-NODE-PORT-LOCAL-SCTP-HASH
+  KUBE-HEALTH-CHECK-NODE-PORT KUBE-IPVS-IPS
+`),
+];
+
+/** Words in the comments of kube-proxy and the kubelet, which explain rules. */
+const vocabulary = wordSet(`
+  a accepted all and balancing block by chain check checks clusterip cluster conntrack connections destinations dropped endpoints
+  external externally-visible filter firewall firewalled for forwarding from has health host hairpin incoming internal invalid ip ips
+  ipvs kube-proxy kubernetes load balancer loadbalancer local localnet lb masquerade no node nodeport nodeports not of other out pod pods
+  portals ports port postrouting reach redirect requiring route rule rules service services snat traffic trying the to vip
+  will access active clusterips allowed reject in on unallocated drop last must note this be packet packets marked source destination
+  udp tcp sctp purpose type hash externaltrafficpolicy=local cidr using nodeports -> + -
+`);
 
 /** Words of messages, numbers, codes, flags and versions. A long number can be that of an account. */
 function isOfMessages(text: string): boolean {
@@ -164,8 +145,7 @@ function looksLikeHost(text: string): boolean {
  * The words that messages keep when they are redacted: those of this program, and those that the API server, ssh, TLS, the kernel and
  * kube-proxy explain failures with. None is a name.
  */
-const messageWords: ReadonlySet<string> = new Set(
-  `
+const messageWords: ReadonlySet<string> = wordSet(`
   a able about add accept accept-new accepts access accessible account addr address addresses addresses.json addresstype after afterwards
   again against agent agents agents-namespace agents-selector agents-token-file ago algorithm all allow allowed allows alone already
   alternative an and annotation another answer answered any api apigroup apiversion app apparmor applied apply archive are argument
@@ -228,7 +208,4 @@ const messageWords: ReadonlySet<string> = new Set(
   want warning was watch watched watches way we websocket well were wget what when where whether which while who whole why will windows
   with within without work works would write writing written wrong wrote x509 xor-mark xt_nfacct xtables xtables.lock yaml yet yml you
   your zone zones
-  `
-    .trim()
-    .split(/\s+/),
-);
+  `);

@@ -1,5 +1,5 @@
 import {looksLikeAddress} from './addresses.ts';
-import {isKnownText} from './known-words.ts';
+import {isKnownText, wordSet} from './known-words.ts';
 import type {NameKind} from './names.ts';
 import type {Replacements} from './replacements.ts';
 
@@ -13,6 +13,11 @@ export type Treatment =
   | ((value: unknown, replacements: Replacements) => unknown)
   | {readonly list: Treatment}
   | {readonly fields: Readonly<Record<string, Treatment>>};
+
+/** Fields that stay as they are, by their names in a text. */
+export function kept(names: string): Readonly<Record<string, 'kept'>> {
+  return Object.fromEntries([...wordSet(names)].map(name => [name, 'kept']));
+}
 
 type TextTreatment = 'address' | 'hardware' | 'uid' | NameKind;
 
