@@ -1,10 +1,14 @@
 import {type Address, parseAddress} from '../model/address.ts';
-import {bridgeCalls, bypassReason, podPorts} from '../model/node/bridges.ts';
+import {bridgeCalls, bypassReason, podPorts, uplinkWithoutReturn} from '../model/node/bridges.ts';
+import {holds} from '../model/intervals.ts';
 import {type Link, type NodeFacts, noNetworkFacts} from '../model/node/node-facts.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
 import type {PacketOutcome, PacketRules} from './packet-rules.ts';
+import {podsHere} from './outcomes/environment.ts';
 import {bridgeDoubts, doubtText} from './third-party/bridge-rules.ts';
+
+const noReturn = 'the bridge sends no packet back by the port that it came from: hairpin_mode is 0';
 
 /** A packet to or from a pod on a bridge of the node, which the rules of the node accept. */
 interface Crossing {
@@ -30,6 +34,9 @@ export function acrossBridge(outcome: PacketOutcome, {packet, environment, facts
   const [blocked] = bridges.flatMap(bridge => off(bridge, ({isBlocked}) => isBlocked === true, closed) ?? []);
   const [shared] = from === to ? bridges : [];
   const obstacle = blocked ?? (shared === undefined ? null : obstacleOn(shared, {outcome, packet, end, facts}));
+  const uplink = shared === undefined || outcome.destination === null ? null : uplinkWithoutReturn(network, packet.family, shared.name);
+  const isBackOut = uplink !== null && ![packet.source, end].some(({value}) => holds(podsHere(facts, packet.family), value));
+  if (obstacle === null && isBackOut) return {...outcome, verdict: 'drop', reason: `${noReturn} (${uplink.name} of ${shared?.name})`};
   if (obstacle !== null) return {...outcome, ...obstacle};
   const doubt = bridges.length > 0 ? bridgeDoubts(rules.nft, facts).find(({isOfArp}) => !isOfArp) : undefined;
   if (doubt === undefined) return outcome;
@@ -65,9 +72,8 @@ function obstacleOn(
   if (isItself) {
     // Without br_netfilter packets are routed by the node, which may send them back.
     if (bridgeCalls(network, packet.family) !== 'on' || link?.isPromiscuous === true) return null;
-    const noHairpin = 'the bridge sends no packet back by the port that it came from: hairpin_mode is 0';
     return (
-      off(bridge, ({hairpin}) => hairpin === false, noHairpin) ??
+      off(bridge, ({hairpin}) => hairpin === false, noReturn) ??
       off(bridge, isolated, 'the bridge sends nothing from an isolated port back to it')
     );
   }

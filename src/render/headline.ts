@@ -219,7 +219,10 @@ const what: Readonly<Record<string, string | Words>> = {
   ST516: 'two programs serve Services at once',
   ST601: 'forwarding is off, the kernel forwards no packets',
   ST602: 'packets between pods on one bridge bypass the rules',
-  ST603: 'pods cannot reach themselves through a Service, hairpin mode is off',
+  ST603: ({severity}) =>
+    severity === 'error'
+      ? "the bridge that is the node's interface drops what node ports send on to other nodes"
+      : 'pods cannot reach themselves through a Service, hairpin mode is off',
   ST604: ({severity}) =>
     severity === 'error'
       ? 'the kernel drops packets whose way back is by another interface'

@@ -156,7 +156,8 @@ interface Later {
 /** What keeps a connection from being tracked, or its zone, may be on the path of its first packet alone. */
 function withFirstPath(later: Later, {path}: Outcome<NodeRule>, end: Packet): Later {
   const {lost} = later;
-  if (lost === undefined || (end.zone === undefined && !(end.untracked && isAsItWas(end)))) return later;
+  if (lost === undefined || lost.outcome === answersItself) return later;
+  if (end.zone === undefined && !(end.untracked && isAsItWas(end))) return later;
   return {...later, lost: {...lost, outcome: {...lost.outcome, path: [...path, ...lost.outcome.path]}}};
 }
 

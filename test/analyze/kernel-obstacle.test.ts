@@ -151,6 +151,20 @@ test('the reply to a client outside by another uplink than that of the address t
   expect((await asked(toService, given)).map(String)).toContainEqual(expect.stringContaining(text));
 });
 
+test('the reply to a client whose network an address of lo takes for the node stays there', async () => {
+  const routes = [
+    {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+    {dst: '10.244.11.0/24', dev: 'cni0'},
+    {type: 'local', dst: '203.0.113.0/24', dev: 'lo', table: 'local', scope: 'host'},
+  ];
+  const rules = ['local', 'main'].map((table, at) => ({priority: at * 32_766, src: 'all', table}));
+  const files = {'routes.json': JSON.stringify(routes), 'ip-rules.json': JSON.stringify(rules)};
+  const from = async (source: string) =>
+    new Set((await asked({source, destination: '172.18.0.11', port: '30080'}, files)).map(([verdict]) => verdict));
+  expect(await from('203.0.113.9')).toEqual(new Set(['drop']));
+  expect(await from('198.51.100.9')).toEqual(new Set(['accept']));
+});
+
 test('with forwarding on, or unread, packets are accepted', async () => {
   for (const sysctls of ['net.ipv4.ip_forward = 1\n', ''])
     expect(new Set((await asked(toService, {sysctls})).map(([verdict]) => verdict))).toEqual(new Set(['accept']));

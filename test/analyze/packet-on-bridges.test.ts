@@ -67,6 +67,24 @@ test.each<readonly [title: string, links: readonly object[], files: Readonly<Rec
   expect(here).toEqual([said === null ? '10.244.11.4:8080 accept' : expect.stringMatching(said)]);
 });
 
+test.each<readonly [title: string, hairpin: boolean, on: number, source: string, verdict: string]>([
+  ['is dropped by the bridge that is the interface of the node', false, 1, '203.0.113.9', 'drop'],
+  ['goes back out by a port in hairpin mode', true, 1, '203.0.113.9', 'accept'],
+  ['is routed where bridges show rules nothing', false, 0, '203.0.113.9', 'accept'],
+  ['of a pod of the node comes by no port of that bridge', false, 1, '10.244.11.9', 'accept'],
+])('a packet that DNAT sends to another node %s', async (_, hairpin, on, source, verdict) => {
+  const given = await scenario();
+  const uplink = link('enp1', {info_slave_kind: 'bridge', info_slave_data: {hairpin}}, {master: 'eth0'});
+  given.file('node-a', 'links.json', JSON.stringify([link('eth0', {info_kind: 'bridge'}), uplink]));
+  given.file('node-a', 'routes.json', JSON.stringify([{dst: 'default', gateway: '172.18.0.1', dev: 'eth0'}]));
+  given.file('node-a', 'ip-rules.json', usual);
+  given.file('node-a', 'sysctls', switches(on));
+  const asked = {source, destination: '172.18.0.11', port: '30080'};
+  const [answer] = askNodes(asked, given.snapshot(), name => name === 'node-a');
+  const there = answer?.outcomes.filter(({destination}) => destination?.startsWith('10.244.12.') === true);
+  expect(new Set(there?.map(outcome => outcome.verdict))).toEqual(new Set([verdict]));
+});
+
 test('a rule about the port of servers does not leave the answer open, and its class of senders is named', async () => {
   const given = await scenario();
   given.file(

@@ -58,6 +58,16 @@ const bridged = (hairpin: boolean, isolated = false): Given => ({
   routes: [{dst: '10.244.11.0/24', dev: 'cni0', prefsrc: '10.244.11.1'}],
 });
 
+/** The interface of the node is a bridge, as on hosts of virtual machines. */
+const uplink = (ifname: string, hairpin: boolean) => ({
+  ...{...up, ifname, mtu: 1500, master: 'eth0'},
+  linkinfo: {info_slave_kind: 'bridge', info_slave_data: {hairpin}},
+});
+const uplinkBridge = (hairpin: boolean, route: object = {dst: '10.244.12.0/24', dev: 'eth0'}, ...more: readonly object[]): Given => ({
+  routes: [route],
+  change: given => given.file('node-a', 'links.json', JSON.stringify([{...bridge(), ifname: 'eth0'}, uplink('enp1', hairpin), ...more])),
+});
+
 /** A second interface for some pods, as with the network plugin of AWS. */
 const secondInterface: Given = {
   links: [{...up, ifname: 'eth1', mtu: 1500}],
@@ -260,6 +270,17 @@ const cases: readonly Case[] = [
         links: [{...bridge(), flags: ['UP', 'PROMISC']}, port('veth1', false)],
       },
       'the pods are on no bridge': {...bridged(false), routes: [{dst: '10.244.11.5', dev: 'veth7'}]},
+    },
+  },
+  {
+    ...{code: 'ST603', title: "the node's interface is a bridge that sends nothing back", severity: 'error'},
+    fires: uplinkBridge(false),
+    says: 'what comes there for node ports, external and load-balancer IPs is lost if it is sent to an endpoint on another node (10.244.12.',
+    silent: {
+      'hairpin mode is on': uplinkBridge(true),
+      'rules see nothing of bridges': {...uplinkBridge(false), sysctls: {'net.bridge.bridge-nf-call-iptables': 0}},
+      'a tunnel leads to other nodes': uplinkBridge(false, {dst: '10.244.0.0/16', dev: 'flannel.1'}),
+      'two ports lead out': uplinkBridge(false, {dst: '10.244.12.0/24', dev: 'eth0'}, uplink('enp2', false)),
     },
   },
   {

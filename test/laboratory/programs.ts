@@ -649,4 +649,68 @@ ip rule add iif cali5 lookup 101 pref 10`),
     load: [rules('nat', '-I KUBE-POSTROUTING -m mark --mark 0x4000/0x4000 -s 10.244.11.4/32 -j RETURN')],
     modes: inIptables,
   },
+  {
+    name: 'uplink-in-bridge',
+    load: [
+      sh(`ip link add br0 address 02:00:00:00:00:11 type bridge
+ip link set br0 up
+ip addr del 172.18.0.11/16 dev eth0
+ip link set eth0 master br0
+ip addr add 172.18.0.11/16 dev br0
+ip route add default via 172.18.0.1 dev br0
+ip route add 203.0.113.9 via 172.18.0.1
+ip route add 10.244.12.0/24 via 172.18.0.12
+ip neigh add 172.18.0.1 lladdr 02:00:00:00:00:01 dev br0 nud permanent
+ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
+    ],
+    isIPv4Only: true,
+  },
+  {
+    name: 'nft-zone-original',
+    load: [nftChain('prerouting priority raw; policy accept;', 'iifname "eth0" ct original zone set 7')],
+    ...decided,
+  },
+  {
+    name: 'nft-dup',
+    load: [
+      nft(
+        'table ip o {\n chain p { type filter hook prerouting priority -150; policy accept; ip daddr 10.96.0.0/12 dup to 172.18.0.99; }\n}\n',
+      ),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {name: 'bird-blackhole', load: [sh('ip route add blackhole 10.244.11.0/26 proto 80; ip route add blackhole 10.244.11.0/24')], ...decided},
+  {name: 'local-rule-moved', load: [sh('ip rule add pref 100 lookup local; ip rule del pref 0; ip rule add pref 1000 l3mdev')], ...decided},
+  {
+    name: 'nft-reject-prerouting',
+    load: [
+      nftChain(
+        'prerouting priority -150; policy accept;',
+        'ip saddr 10.244.11.5 ip daddr 10.96.1.1 reject with tcp reset',
+        'iifname "eth0" tcp dport 30081 reject',
+      ),
+    ],
+  },
+  {
+    name: 'swarm-ingress',
+    load: [
+      rules(
+        'nat',
+        ...[':DOCKER-INGRESS -', '-I PREROUTING -m addrtype --dst-type LOCAL -j DOCKER-INGRESS'],
+        ...['-A DOCKER-INGRESS -p tcp -m tcp --dport 30080 -j DNAT --to-destination 172.18.0.2:30080', '-A DOCKER-INGRESS -j RETURN'],
+      ),
+    ],
+  },
+  {
+    name: 'home-router',
+    load: [
+      rules(
+        'filter',
+        ...['-A FORWARD -i eth0 -o cali+ -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT', '-A FORWARD -i cali+ -o eth0 -j ACCEPT'],
+        '-A FORWARD -j DROP',
+      ),
+      rules('nat', '-A POSTROUTING -o eth0 -j MASQUERADE'),
+    ],
+  },
 ];

@@ -70,6 +70,14 @@ describe('a connection is served if its first packet, the reply and the next pac
     expect(connection(side(tables))).toBe(expected);
   });
 
+  test('an endpoint that is the client itself loses its own answers, whatever zone a rule gives the first direction', () => {
+    const nat = '-A PREROUTING -d 10.96.0.7/32 -j DNAT --to-destination 10.244.1.9:8080';
+    const given = side({nat, raw: '-A PREROUTING -j CT --zone-orig 7'});
+    const [outcome] = walkConnection(given, packetOf(fromPod), {pods: [], signature: text => text});
+    expect(outcome?.path.map(({table}) => table)).toEqual(['raw', 'nat']);
+    expect(outcome?.lost?.outcome.path).toEqual([]);
+  });
+
   test.each<readonly [string, string, string, readonly string[]]>([
     ['of all ports', 'MASQUERADE --random-fully', '--dport 30000:32767', ['0.957 served', '0.043 reply']],
     ['of the ports of the rule', 'MASQUERADE --to-ports 2000-2999', '--dport 2000:2499', ['0.5 reply', '0.5 served']],

@@ -309,6 +309,13 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     askRulePorts(network, packet, environment);
     const route = routeOf(network, destination, query);
     if (route !== 'unknown' && route.kind === 'unreachable') return `the node has no route to ${destination.text}`;
+    if (
+      route !== 'unknown' &&
+      route.kind === 'local' &&
+      packet.connection?.direction === 'reply' &&
+      environment.isLocal(destination) === false
+    )
+      return `a route takes ${destination.text} for an address of the node (${route.dev}), which keeps the reply`;
     const way = downWay(network, destination, query);
     if (way?.isOneOfSeveral === false) return `${way.dev}, which leads to ${destination.text}, has no carrier`;
     const down = isPodHere(facts, destination) ? downPodLinks(network) : [];

@@ -1,7 +1,7 @@
 import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
 import type {Observation} from '../../model/finding.ts';
-import {bridgeCalls, bridgeSwitch, bypassReason} from '../../model/node/bridges.ts';
+import {bridgeCalls, bridgeSwitch, bypassReason, uplinkWithoutReturn} from '../../model/node/bridges.ts';
 import {isLoopbackDown} from '../../model/node/policy-routing.ts';
 import {type ConnectionStatistics, isIPv6Off, isOlderKernel, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
@@ -35,6 +35,7 @@ import {
   type Unrouted,
   unroutedPods,
 } from './node-paths.ts';
+import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText} from '../../model/snapshot.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
@@ -133,6 +134,7 @@ const table = [
       'Set hairpinMode in the configuration of the bridge plugin (/etc/cni/net.d), or take portIsolation out, which applies to new pods, and change the ports that are there.',
     *find(context) {
       yield* closedPorts(context);
+      yield* backOut(context);
       for (const family of familiesOnNode(context)) {
         // Without br_netfilter packets are routed by the node, which may send them back.
         if (bridgeCalls(networkOf(context), family) !== 'on') continue;
@@ -489,6 +491,29 @@ function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolea
 }
 
 /** Pods of a bridge whose ports are isolated, or send and take nothing, once for both families. */
+/** The interface of the node is a bridge, which drops what comes from outside and is sent on to another node. */
+function backOut(context: NodeCheckContext): readonly Found[] {
+  const network = networkOf(context);
+  const bridge = context.facts.primaryInterface;
+  if (bridge === null || network.links?.some(({master}) => master === bridge) !== true) return [];
+  return familiesOnNode(context).flatMap((family): readonly Found[] => {
+    const uplink = uplinkWithoutReturn(network, family, bridge);
+    const spread =
+      uplink === null ? [] : entriesOnNode(context, family).filter(({port}) => hasExternalEntry(port) && !port.externalPolicyLocal);
+    const ends = spread.flatMap(({set}) => set.endpoints.filter(({ready, nodeName}) => ready && nodeName !== context.node.name));
+    const lost = [...new Set(ends.map(({address}) => address))].filter(address => deviceTo(context, address) === bridge);
+    if (uplink === null || lost.length === 0) return [];
+    const found: Found = {
+      family,
+      severity: 'error',
+      message: `${bridge}, the interface of the node, is a bridge that sends nothing back by ${uplink.name}, where it came from (hairpin_mode is 0), and ${bridgeSwitch(family)} is not 0: what comes there for node ports, external and load-balancer IPs is lost if it is sent to an endpoint on another node (${someOf(lost)}).`,
+      remedy: `If no pods are on a bridge, set ${bridgeSwitch(family)} to 0. Otherwise give the node's address to ${uplink.name} and take it out of the bridge, or use externalTrafficPolicy: Local.`,
+      commands: [commandLine`bridge -d link show dev ${uplink.name}`, commandLine`sysctl ${bridgeSwitch(family)}`],
+    };
+    return [found];
+  });
+}
+
 function closedPorts(context: NodeCheckContext): readonly Found[] {
   const [bridges = []] = familiesOnNode(context)
     .map(family => podBridges(context, family))

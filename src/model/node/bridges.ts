@@ -21,6 +21,25 @@ export function bypassReason(network: NetworkFacts, family: Family, bridge: Link
   return state === 'off' ? `${bridgeSwitch(family)} is 0` : `br_netfilter is not loaded, so that ${bridgeSwitch(family)} does not exist`;
 }
 
+/** The one port of a bridge that leads to other hosts: all others lead to pods or machines of the node. Null if that is not known. */
+function uplinkOf({links}: NetworkFacts, bridge: string): Link | null {
+  const ports = (links ?? []).filter(({master}) => master === bridge);
+  const outward = ports.length === 1 ? ports : ports.filter(({kind}) => kind !== 'veth' && kind !== 'tun');
+  return outward.length === 1 ? (outward[0] ?? null) : null;
+}
+
+/**
+ * The port of a bridge by which packets of other hosts come, where the bridge hands a packet that DNAT sends to another host to that port and
+ * drops it: its hairpin mode is off. Null if it does not. Source: `br_nf_pre_routing_finish` of the kernel.
+ */
+export function uplinkWithoutReturn(network: NetworkFacts, family: Family, bridge: string): Link | null {
+  const link = network.links?.find(({name}) => name === bridge);
+  if (link?.kind !== 'bridge' || link.isPromiscuous) return null;
+  const calls = bridgeCalls(network, family) === 'on' || link.callsIptables[family];
+  const uplink = calls ? uplinkOf(network, bridge) : null;
+  return uplink?.hairpin === false ? uplink : null;
+}
+
 /** A bridge with its ports whose other end is in a pod; null for an interface that is none. */
 export function podPorts(
   {links}: NetworkFacts,

@@ -145,6 +145,7 @@ const writers: Readonly<Record<string, StatementWriter>> = {
   notrack: () => 'notrack',
   queue: fields => words(['queue', optionsText(fields)]),
   flow: ({op, flowtable}) => words(['flow', asText(op), asText(flowtable)]),
+  dup: ({addr, dev}) => words(['dup to', expressionText(addr), dev === undefined ? '' : `device "${asText(dev)}"`]),
   last: () => 'last',
   'ct count': ({val, inv}) => words(['ct count', inv === true ? 'over' : '', expressionText(val)]),
   'ct helper': (_, content) => `ct helper set "${asText(content)}"`,

@@ -154,6 +154,14 @@ test('a map of verdicts has the names of interfaces in quotes, whether the map h
     );
 });
 
+test('a copy of packets that nft -j prints changes nothing for the packets', () => {
+  const place = {family: 'ip', table: 't'};
+  const base = {...place, name: 'c', handle: 1, type: 'filter', hook: 'forward', prio: 0, policy: 'accept'};
+  const rule = {...place, chain: 'c', handle: 2, expr: [{dup: {addr: '172.18.0.99', dev: 'eth0'}}]};
+  const dump = JSON.stringify({nftables: [{table: {family: 'ip', name: 't', handle: 1}}, {chain: base}, {rule}]});
+  expect(walkNftPacket(parseNftDump(Buffer.from(dump)), packetOf(sent), environment()).map(one => one.verdict)).toEqual(['accept']);
+});
+
 test('a table is in doubt whose flags nft 1.0.6 prints as other characters', () => {
   const json = (flags: unknown) =>
     JSON.stringify({
