@@ -4,7 +4,7 @@ import {k3sRunsKubeProxy, kubeProxyPod} from '../expect/kube-proxy-pod.ts';
 import type {Family} from '../model/address.ts';
 import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
-import {fileText, isRulesAlone} from '../model/snapshot.ts';
+import {fileText, isRulesAlone, type NodeDump} from '../model/snapshot.ts';
 import {someOf} from '../model/text.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
 import {besideUnreadCilium, withCilium} from './cilium/analyze-cilium.ts';
@@ -14,7 +14,7 @@ import {misnamedChains} from './iptables/misnamed-chains.ts';
 import {countRules} from './iptables/node-rulesets.ts';
 import type {AnalyzedStatus, Dumps, NodeAnalysis, NodeInput, ProxyMode, UnreadFamily} from './proxy-mode.ts';
 import {probabilityOf} from './services-in-rules/iptables-services.ts';
-import {servicesInRules} from './services-in-rules/services-in-rules.ts';
+import {type RulesOfNode, servicesInRules} from './services-in-rules/services-in-rules.ts';
 import {closedEntries} from './services-in-rules/what-rules-say.ts';
 import {whatTextSays} from './services-in-rules/what-text-says.ts';
 import {withEffect} from './symptoms/node-symptoms.ts';
@@ -68,17 +68,22 @@ function statusOf(unread: readonly UnreadFamily[]): AnalyzedStatus {
 }
 
 /** Objects that were not read may exist: no rule may be reported as stale or missing because of them. Null if all were read. */
-function unseenObjects({api, node}: NodeInput, {current}: Dumps): {readonly reason: string; readonly tellsMore: boolean} | null {
+function unseenObjects({api, node, nft}: NodeInput, {current}: Dumps): {readonly reason: string; readonly tellsMore: boolean} | null {
   const {services, endpointSlices, endpoints} = api;
   const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
   if (unseen === null) return null;
   const held = services === null ? [...current.values()].map(describeRules).join(', ') : '';
-  const said = isRulesAlone({api}) ? [...whatTextSays(node), ...closedEntries(servicesInRules(node))] : [];
+  const said = isRulesAlone({api}) ? saidOf(node, {rulesets: current, nft: nft()}) : [];
   const reason =
     said.length > 0
       ? `${unseen} were not read. What was read shows: ${someOf(said, {max: 3})} (${held === '' ? 'no rules of iptables' : held})`
       : `${unseen} were not read, and without them the expected rules are unknown${held === '' ? '' : `: ${held}`}`;
   return {reason, tellsMore: said.length > 0};
+}
+
+function saidOf(node: NodeDump, rules: RulesOfNode): readonly string[] {
+  const traces = servicesInRules(node, rules);
+  return [...whatTextSays(node, rules, traces).map(({text}) => text), ...closedEntries(traces)];
 }
 
 /** What rules without API objects can answer, and what to add for other questions. */

@@ -321,7 +321,10 @@ function ofStopped(
   const done = outcome.verdict === 'drop' ? 'dropped' : 'refused';
   const deciding = [...before, ...(changes ? nat : [])].map(name => name.replace(/^all of /, 'other rules of '));
   return {
-    ...undecidedAt(outcome, [`${done} ${by}, unless ${others.join(', or ')}`, ...taken].join('; ')),
+    ...undecidedAt(
+      outcome,
+      [`${done}${outcome.reason === undefined ? ` ${by}` : `: ${outcome.reason}`}, unless ${others.join(', or ')}`, ...taken].join('; '),
+    ),
     condition: `${done} unless ${someOf(deciding, {max: 2})} ${deciding.length > 1 ? 'decide' : 'decides'} otherwise`,
     stopped: {verdict: outcome.verdict, unless: before.length === 0 ? null : whoDecides(before)},
   };

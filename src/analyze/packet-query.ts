@@ -1,16 +1,19 @@
 import {once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
-import {type Address, type Family, familyOf, parseAddress} from '../model/address.ts';
+import {type Address, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
 import {holds, intervalsOf} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
 import {misledTo} from '../model/node/policy-routing.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
+import {someOf} from '../model/text.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import {askAddress, type Environment, type Packet} from '../trace/packet.ts';
 import {anyPort, type Side} from '../trace/side.ts';
 import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
 import {masqueradesNothing, nothingMasqueraded} from './iptables/excerpt.ts';
+import {wholeText} from '../parse/pasted/split-text.ts';
+import {whatTextSays} from './services-in-rules/what-text-says.ts';
 import {readIpvsState} from './ipvs/ipvs-state.ts';
 import {shownInPart} from './ipvs/shown-servers.ts';
 import {environmentOf, kernelObstacle, ownObstacle, podsHere, reversePath} from './outcomes/environment.ts';
@@ -115,13 +118,35 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
     .map(outcome => explainPing(outcome, query, isLocal))
     .map(outcome => (mayBeOwn ? outcome : explainNoEntry(outcome, query)))
     .map(outcome => (query.entry == null || unseen ? outcome : explainUnserved(outcome, query.entry, {...query, isLocal})));
+  const seen = unseen ? outcomes.map(asUnseen(here.shown ?? rules)) : outcomes;
   return {
     node: node.name,
     query,
-    outcomes: unseen ? outcomes.map(asUnseen(here.shown ?? rules)) : outcomes,
+    outcomes: here.shown === undefined ? seen : seen.map(outcome => besideRules(outcome, {query, node, shown: here.shown})),
     ...(own ? {} : {space, senders: spaceText(space, query.family)}),
   };
 }
+
+/** What pasted text says beside its rules of the packet, or of where it is sent. */
+function besideRules(outcome: PacketOutcome, {query, node, shown}: TextOfPacket): PacketOutcome {
+  if (!node.files.includes(wholeText) || outcome.verdict === 'drop' || outcome.verdict === 'reject') return outcome;
+  const rulesets = new Map(shown?.iptables == null ? [] : [[query.family, shown.iptables] as const]);
+  const end = outcome.destination ?? outcome.rewrittenTo;
+  const own = [
+    query.destination,
+    joinHostPort(query.destination, query.port),
+    ...(end === undefined ? [] : [end, splitHostPort(end).address]),
+  ];
+  const said = whatTextSays(node, {rulesets, nft: shown?.nft ?? null}).filter(({about}) => about.some(address => own.includes(address)));
+  if (said.length === 0) return outcome;
+  const texts = `beside its rules the text shows: ${someOf(
+    said.map(({text}) => text),
+    {max: 2},
+  )}`;
+  return {...outcome, reason: [outcome.reason, texts].filter(part => part !== undefined).join('; ')};
+}
+
+type TextOfPacket = Pick<PacketNode, 'node' | 'shown'> & {readonly query: PacketQuery};
 
 function undetermined(reason: string): PacketOutcome {
   return {verdict: 'undecided', destination: null, probability: 1, masquerade: false, path: [], reason};

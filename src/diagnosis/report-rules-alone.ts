@@ -124,7 +124,7 @@ function whyNoService(node: NodeDump): string | null {
 }
 
 function saidOf(node: NodeDump): string | null {
-  const said = whatTextSays(node);
+  const said = whatTextSays(node).map(({text}) => text);
   return said.length === 0 ? null : `The text shows: ${someOf(said, {max: 3})}.`;
 }
 

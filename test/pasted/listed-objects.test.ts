@@ -102,3 +102,11 @@ describe('a log of kube-proxy', () => {
     expect(said(line)).toMatch(/which says: .*no packet is affected\): Look for another cause/);
   });
 });
+
+test('external IPs that are addresses of nodes are named, and not those that a load balancer of nodes has', () => {
+  const row = (type: string) => `web   ${type}   10.96.1.1    192.0.2.9    80:31811/TCP   4m`;
+  const nodes =
+    '\nNAME   STATUS   ROLES    AGE   VERSION   INTERNAL-IP   EXTERNAL-IP\nnode-b   NotReady   <none>   23d   v1.21.3   192.0.2.9   <none>\n';
+  expect(noDump(Buffer.from(row('NodePort') + nodes))).toContain('externalIPs of web has 192.0.2.9, the address of node node-b');
+  expect(noDump(Buffer.from(row('LoadBalancer') + nodes))).not.toContain('externalIPs');
+});

@@ -1,3 +1,4 @@
+import {diagnose} from '../../src/diagnose.ts';
 import {reportRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
 import type {Report} from '../../src/model/report.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
@@ -16,4 +17,13 @@ export function traceText(snapshot: Snapshot, ...names: readonly string[]): Repo
   return reportRulesAlone(snapshot, {toolVersion: '0.0.0'}, traces =>
     selectInRules(traces, {names, namespace: undefined, allNamespaces: false}),
   );
+}
+
+/** The reason of check, without the Services of the rules. */
+export function said(text: string): string {
+  const [, shows = ''] =
+    /What was read shows: (.*) \((?:no rules|\d+ rules?)/.exec(
+      diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).nodes[0]?.reason ?? '',
+    ) ?? [];
+  return shows;
 }

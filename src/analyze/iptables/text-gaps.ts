@@ -1,6 +1,7 @@
 import {type ExpectedRuleset, isBaseChain} from '../../expect/iptables/expected-ruleset.ts';
 import type {Chain, ChainsByName, Rule, Ruleset, RuleText, Table} from '../../model/ruleset.ts';
 import {once} from '../../model/once.ts';
+import {hiddenInterfaces} from '../../parse/iptables/iptables-list.ts';
 import {targetNames} from '../../parse/iptables/pasted-rulesets.ts';
 import {listChain} from './chain-texts.ts';
 import {merged} from './excerpt.ts';
@@ -79,11 +80,9 @@ export function isGap({text}: RuleText): boolean {
   return text === gapText;
 }
 
-const hidden = 'interfaces-not-listed';
-
 /** Whether a row of `iptables -L` without `-v` may name an interface. */
 export function mayNameInterface(rule: RuleText | undefined): boolean {
-  return rule?.text.includes(`-m ${hidden}`) === true;
+  return rule?.text.includes(`-m ${hiddenInterfaces}`) === true;
 }
 
 /** The same rules without one of them. */
@@ -102,10 +101,10 @@ export function withoutInterfaces(rules: Ruleset): Ruleset {
   const made = new Map<Chain, Chain>();
   const plain = (chain: Chain): Chain => {
     const known = made.get(chain);
-    if (known !== undefined || !chain.text().includes(hidden)) return known ?? chain;
+    if (known !== undefined || !chain.text().includes(hiddenInterfaces)) return known ?? chain;
     const changed = chain
       .rules()
-      .map(rule => (mayNameInterface(rule) ? {...rule, matches: rule.matches.filter(({name}) => name !== hidden)} : rule));
+      .map(rule => (mayNameInterface(rule) ? {...rule, matches: rule.matches.filter(({name}) => name !== hiddenInterfaces)} : rule));
     const other = listChain(chain, changed);
     made.set(chain, other);
     return other;

@@ -39,7 +39,10 @@ type ReadPart<T> = {readonly value: T} | {readonly problem: string};
 
 function readServers(node: NodeDump): ReadPart<readonly VirtualServer[]> {
   const text = node.read('ipvsadm-save')?.toString('utf8');
-  if (text === undefined) return {problem: 'its virtual servers were not read (no ipvsadm-save)'};
+  if (text === undefined)
+    return {
+      problem: `its virtual servers were not read (${node.files.includes('ipvsadm-part') ? 'the text shows a part of them' : 'no ipvsadm-save'})`,
+    };
   const {servers, unweighted, contradiction, strays, other, cut} = parseIpvsadm(text);
   if (cut !== null) return {problem: `its ipvsadm-save is truncated at line ${cut}`};
   if (other !== null) return {problem: `line ${other.line} of its ipvsadm-save is not what ipvsadm prints: ${other.text.slice(0, 120)}`};

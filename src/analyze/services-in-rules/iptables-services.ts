@@ -3,6 +3,7 @@ import {pushTo} from '../../model/lists.ts';
 import {type Chain, type Rule, type Ruleset, commentOf} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import type {EntryTrace, PortTrace, TraceStep} from '../../model/service-trace.ts';
+import {hiddenInterfaces} from '../../parse/iptables/iptables-list.ts';
 import {entryTraces, notInText, type ShownPath, type ShownPick, stepOf, unseenEntry} from './shown-port.ts';
 
 /** A rule that matches packets to one entry of a Service port. */
@@ -227,7 +228,7 @@ function isForAll({options, matches}: Rule): boolean {
   return options.every(({flag}) => flag === '-p' || flag === '-d') && matches.every(({name}) => passing.has(name));
 }
 
-const passing = new Set(['comment', 'tcp', 'udp', 'sctp', 'interfaces-not-listed']);
+const passing = new Set(['comment', 'tcp', 'udp', 'sctp', hiddenInterfaces]);
 
 function picksOf(ruleset: Ruleset, chain: Chain): Pick<ShownPath, 'picks' | 'end'> {
   let rest = 1;

@@ -1,20 +1,31 @@
 import type {CountedRule, PortTrace} from '../../model/service-trace.ts';
+import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
 import {compareText} from '../../model/text.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {parseIpvsadm, type StrayServer, type UnweightedServer} from '../../parse/ipvs/ipvsadm-save.ts';
 import {type IpvsStats, parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
 import {readDumps} from '../iptables/node-rulesets.ts';
+import type {Dumps} from '../proxy-mode.ts';
 import {readNft} from '../nftables/nft-rules.ts';
 import {iptablesServices} from './iptables-services.ts';
 import {nftServices} from './nft-services.ts';
 import {entryTrace, type ShownPath, type ShownPick, unseenEntry} from './shown-port.ts';
 
+/** The rules of a node. Parsed ones of a large text take much memory and time: who has them passes them on, and nothing keeps them. */
+export interface RulesOfNode {
+  readonly rulesets: Dumps['current'];
+  readonly nft: NftRuleset | null;
+}
+
+export function rulesOf(node: NodeDump): RulesOfNode {
+  return {rulesets: readDumps(node).current, nft: readNft(node)};
+}
+
 /** The Service ports in the rules of a node, in any proxy mode, sorted by name. The traces say what the rules do not show. */
-export function servicesInRules(node: NodeDump): readonly PortTrace[] {
-  const nft = readNft(node);
+export function servicesInRules(node: NodeDump, {rulesets, nft} = rulesOf(node)): readonly PortTrace[] {
   const traces = [
-    ...[...readDumps(node).current.values()].flatMap(ruleset => iptablesServices(node.name, ruleset)),
+    ...[...rulesets.values()].flatMap(ruleset => iptablesServices(node.name, ruleset)),
     ...(nft === null ? [] : nftServices(node.name, nft)),
     ...ipvsServices(node),
   ];

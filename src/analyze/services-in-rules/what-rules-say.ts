@@ -1,6 +1,7 @@
 import type {NftChain, NftRule, NftRuleset} from '../../model/nft-ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import {type Chain, matchOptionOf, optionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
+import {hiddenInterfaces} from '../../parse/iptables/iptables-list.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {plural, servicePortText, someOf} from '../../model/text.ts';
 
@@ -45,16 +46,30 @@ export function unmetRules({tables}: Ruleset): readonly string[] {
 /** A policy that drops what passes the node, where no rule accepts what pods send each other. Chains of network plugins accept it. */
 function droppedAtEnd(chain: Chain): readonly string[] {
   if (chain.table !== 'filter' || chain.name !== 'FORWARD' || chain.policy !== 'DROP' || !chain.complete) return [];
-  const isNarrow = ({text, target}: Rule): boolean =>
+  const rules = chain.rules();
+  const isNarrow = ({text, target}: Rule, at: number): boolean =>
     target === null ||
+    isOfDocker(rules, at) ||
     /^(?:KUBE-(?!ROUTER)|DOCKER|DROP$|REJECT$|LOG$|RETURN$)/.test(target.name) ||
     bridgeOfOthers.test(text) ||
     / --ctstate RELATED,ESTABLISHED /.test(text);
-  return chain.rules().every(isNarrow)
+  return rules.every(isNarrow)
     ? [
         'the policy of filter/FORWARD is DROP, and no rule of it accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD',
       ]
     : [];
+}
+
+/**
+ * `iptables -L` without `-v` leaves out the interface of Docker's rules for a bridge: established, DOCKER, from it, and to itself, in this
+ * order.
+ */
+function isOfDocker(rules: readonly Rule[], at: number): boolean {
+  const jump = [at - 1, at - 2].find(place => rules[place]?.target?.name === 'DOCKER');
+  const accepts = ({target, options, matches}: Rule): boolean =>
+    target?.name === 'ACCEPT' && options.length === 0 && matches.every(({name}) => name === hiddenInterfaces);
+  const own = rules.slice(jump === undefined ? 0 : jump + 1, at + 1);
+  return jump !== undefined && / --ctstate RELATED,ESTABLISHED\b/.test(rules[jump - 1]?.text ?? '') && own.every(accepts);
 }
 
 /** What follows a rule that ends the path of every packet. */

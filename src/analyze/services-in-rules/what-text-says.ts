@@ -1,6 +1,6 @@
 import {familyOf, joinHostPort, parseAddress} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
-import {once} from '../../model/once.ts';
+import {keptWith, once} from '../../model/once.ts';
 import {matchOptionOf, optionOf, type Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
@@ -11,66 +11,97 @@ import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
 import {type Listed, listedIn, type ListedService} from '../../parse/pasted/listed-objects.ts';
 import {unservedIn} from '../../parse/pasted/listed-state.ts';
+import {isTableFull, refusingHosts, stoppedPackets} from '../../parse/pasted/kernel-lines.ts';
 import {wholeText} from '../../parse/pasted/split-text.ts';
+import {parseSysctls} from '../../parse/network-facts.ts';
 import {endOfTrace, tracedPackets} from '../../parse/pasted/traced-packets.ts';
-import {readDumps} from '../iptables/node-rulesets.ts';
-import {readNft} from '../nftables/nft-rules.ts';
-import {servicesInRules} from './services-in-rules.ts';
+import {type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
 import {unmetNftRules, unmetRules} from './what-rules-say.ts';
 
-/** What a pasted text shows to be wrong beside the Services that its rules serve, each in a few words. Most telling first. */
-export const whatTextSays = once((node: NodeDump): readonly string[] => {
-  const {lines, listed, nft, ...read} = readText(node);
-  const rulesets = [...read.rulesets.values()];
-  const traces = servicesInRules(node);
+/** What a pasted text shows to be wrong, in a few words. */
+interface TextFact {
+  readonly text: string;
+  /** Addresses that packets to which it happens have, some with a port; empty where it is not known. */
+  readonly about: readonly string[];
+}
+
+/** The same node says the same, whoever asks first. */
+export function whatTextSays(node: NodeDump, rules?: RulesOfNode, traces?: readonly PortTrace[]): readonly TextFact[] {
+  return keptWith(node, 'what its text says', () => {
+    const read = rules ?? rulesOf(node);
+    return factsOf(node, {...read, traces: traces ?? servicesInRules(node, read)});
+  });
+}
+
+interface RulesOfText extends RulesOfNode {
+  readonly traces: readonly PortTrace[];
+}
+
+/** What a pasted text shows to be wrong beside the Services that its rules serve. Most telling first. */
+function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly TextFact[] {
+  const lines = linesOf(node);
+  const rulesets = [...rules.rulesets.values()];
+  const servers = parseIpvsadm(fileText(node, node.files.includes('ipvsadm-part') ? 'ipvsadm-part' : 'ipvsadm-save'));
+  const listed = listedOf(node);
   const unserved = unservedIn(lines);
+  const told = (texts: readonly string[]): readonly TextFact[] => texts.map(text => ({text, about: []}));
   return [
     ...tracesEnd(lines, rulesets),
+    ...stoppedByFirewalls(lines),
+    ...told(switchedOff(node)),
+    ...lackedEntries({...rules, nft, servers, node}, listed, traces),
     ...besideLists(node, listed, traces),
+    ...emptyServers(lines, servers),
     ...unboundAddresses(node, {lines, listed, traces}),
-    ...besideLog(lines, traces),
-    ...(unserved === null ? [] : [unserved]),
+    ...told(besideLog(lines, traces)),
+    ...told(unserved === null ? [] : [unserved]),
     ...waitingConnections(lines, fileText(node, 'conntrack')),
-    ...hostPortsBefore(rulesets, traces),
-    ...rulesets.flatMap(unmetRules),
-    ...rulesets.flatMap(notMasqueraded),
-    ...(nft === null ? [] : unmetNftRules(nft)),
+    ...strandedFlows(fileText(node, 'conntrack'), traces),
+    ...told([
+      ...hostPortsBefore(rulesets, traces),
+      ...rulesets.flatMap(unmetRules),
+      ...rulesets.flatMap(notMasqueraded),
+      ...(nft === null ? [] : unmetNftRules(nft)),
+    ]),
   ];
-});
+}
 
-/** A text may have thousands of Services, each of which is looked for. */
-const readText = once((node: NodeDump) => {
-  const lines = fileText(node, wholeText).split('\n');
-  return {
-    lines,
-    listed: listedIn(lines),
-    rulesets: readDumps(node).current,
-    nft: readNft(node),
-    servers: parseIpvsadm(fileText(node, 'ipvsadm-save')),
-  };
-});
+function linesOf(node: NodeDump): readonly string[] {
+  return fileText(node, wholeText).split('\n');
+}
+
+const listedOf = once((node: NodeDump) => listedIn(linesOf(node)));
 
 /** Endpoints that rules for all clients send to, and that what kubectl printed in the same text does not list for the Service. */
 export function staleBesideLists(node: NodeDump, traces: readonly PortTrace[]): readonly StaleEndpoint[] {
-  const lists = readText(node).listed.endpoints;
+  const {endpoints: lists, services} = listedOf(node);
   const namespaces = Map.groupBy(
     uniqueBy(traces, ({service}) => namespacedName(service)),
     ({service}) => service.name,
   );
+  const byAddress = new Map(services.flatMap(({name, clusterIPs}) => clusterIPs.map(address => [address, name])));
   return traces.flatMap(trace => {
     const {node: name, family, service, entries} = trace;
     // Without its namespace a name may be that of another Service.
     const isAlone = namespaces.get(service.name)?.length === 1;
-    const list = lists.get(namespacedName(service)) ?? (isAlone ? lists.get(service.name) : undefined) ?? new Set();
-    const own = [...list].filter(end => end.startsWith('[') === (family === 'IPv6'));
-    if (name !== node.name || own.length === 0) return [];
+    const own = service.namespace === 'ipvs' ? byAddress.get(service.name) : namespacedName(service);
+    const list = lists.get(own ?? '') ?? (isAlone ? lists.get(service.name) : undefined) ?? new Set();
+    const listed = [...list].filter(end => end.startsWith('[') === (family === 'IPv6'));
+    if (name !== node.name || listed.length === 0) return [];
     // A Local policy may send to what is about to go, and is in no list.
     const sent = entries.flatMap(({entry, endpoints}) => (entry.kind === 'clusterIP' ? endpoints : []));
     const stale = uniqueBy(
-      sent.filter(({hostPort, pick}) => isShown(hostPort) && !own.includes(hostPort) && !/^(?:KUBE-SVL-|local-)/.test(pick?.chain ?? '')),
+      // Without weights it is not known which real servers take new connections.
+      sent.filter(
+        ({hostPort, share, pick}) =>
+          isShown(hostPort) &&
+          (share !== null || service.namespace !== 'ipvs') &&
+          !listed.includes(hostPort) &&
+          !/^(?:KUBE-SVL-|local-)/.test(pick?.chain ?? ''),
+      ),
       ({hostPort}) => hostPort,
     );
-    return stale.map(endpoint => ({trace, endpoint, listed: own}));
+    return stale.map(endpoint => ({trace, endpoint, listed}));
   });
 }
 
@@ -85,16 +116,23 @@ interface StaleEndpoint {
   readonly listed: readonly string[];
 }
 
-function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly string[] {
-  const stale = staleBesideLists(node, traces).map(
-    ({trace: {service, port}, endpoint, listed: own}) =>
-      `${servicePortText(service, port)} sends to ${endpoint.hostPort}, which is none of the endpoints that kubectl lists (${someOf(own)})`,
-  );
-  return [...lackedEntries(node, listed, traces), ...stale, ...lackedEndpoints(listed, traces)];
+function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
+  const stale = staleBesideLists(node, traces).map(({trace: {service, port, entries}, endpoint: {hostPort}, listed: own}) => {
+    const name = service.namespace === 'ipvs' ? `virtual server ${joinHostPort(service.name, port.port)}` : servicePortText(service, port);
+    return {
+      text: `${name} sends to ${hostPort}, which is none of the endpoints that kubectl lists (${someOf(own)})`,
+      about: [hostPort, ...addressesOf(entries)],
+    };
+  });
+  return [...stale, ...lackedEndpoints(listed, traces)];
+}
+
+function addressesOf(entries: PortTrace['entries']): readonly string[] {
+  return entries.flatMap(({entry: {address, port}}) => (address == null ? [] : joinHostPort(address, port)));
 }
 
 /** Services of which kubectl lists ready endpoints, and whose cluster IPs lead to none. Hints and policies leave out only some. */
-function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly PortTrace[]): readonly string[] {
+function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
   const byAddress = Map.groupBy(
     traces.flatMap(({entries}) => entries),
     ({entry}) => entry.address,
@@ -106,47 +144,61 @@ function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly 
     const ofFamily = listed.filter(end => own.some(({entry}) => end.startsWith('[') === (entry.address?.includes(':') === true)));
     return isRefused && ofFamily.length > 0
       ? [
-          `the rules refuse every packet to ${name}, and kubectl lists ${someOf(ofFamily)} as ready: kube-proxy does not follow, or its traffic policy is Local`,
+          {
+            text: `the rules refuse every packet to ${name}, and kubectl lists ${someOf(ofFamily)} as ready: kube-proxy does not follow, or its traffic policy is Local`,
+            about: clusterIPs,
+          },
         ]
       : [];
   });
 }
 
 /** Services that kubectl lists, and that rules which are shown whole do not have. */
-function lackedEntries(node: NodeDump, {services, endpoints, empty}: Listed, traces: readonly PortTrace[]): readonly string[] {
+function lackedEntries(read: WholeText, {services, endpoints, empty}: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
   const keyOf = (address: string | null | undefined, port: number): string => `${address ?? 'node port'} ${port}`;
   const shown = new Set(
     traces.flatMap(({entries}) => entries.map(({entry}) => keyOf(entry.kind === 'nodePort' ? null : entry.address, entry.port))),
   );
-  return services.flatMap(({name, clusterIPs, ports}) => {
+  return services.flatMap(({name, clusterIPs, ports, balancers = []}) => {
     const nodePorts = ports.flatMap(({nodePort}) => nodePort ?? []);
-    const asked = [...clusterIPs.map(address => ({address, all: ports.map(({port}) => port)})), {address: null, all: nodePorts}];
+    const asked = [
+      ...[...clusterIPs, ...balancers].map(address => ({address, all: ports.map(({port}) => port)})),
+      {address: null, all: nodePorts},
+    ];
     return asked.flatMap(({address, all}) => {
       const lacked = all.filter(port => !shown.has(keyOf(address, port)));
-      const whole = lacked.length === 0 ? null : wholeRules(node, address);
+      const whole = lacked.length === 0 ? null : wholeRules(read, address);
       // kube-proxy refuses packets to a Service without endpoints in another table, and has a virtual server in IPVS mode.
       if (whole === null || (empty.has(name) && !whole.isOfIpvs)) return [];
       const ends = [...(endpoints.get(name) ?? [])];
       const otherwise = `, unless ${whole.isOfIpvs || ends.length > 0 ? '' : 'it has no endpoint, or '}another proxy serves it`;
       const why = `${ends.length > 0 ? ` with the endpoints ${someOf(ends)}` : ''}${otherwise}`;
       const what = address === null ? `node port ${lacked.join(', ')}` : `${address}, port ${lacked.join(', ')}`;
-      return [`${whole.what} no entry for ${name} (${what}), which kubectl lists${why}`];
+      const about = address === null ? lacked.map(String) : [address];
+      return [{text: `${whole.what} no entry for ${name} (${what}), which kubectl lists${why}`, about}];
     });
   });
 }
 
 /** The rules that would have a cluster IP, or a node port, if the text shows all of them. */
-function wholeRules(node: NodeDump, address: string | null): {readonly what: string; readonly isOfIpvs: boolean} | null {
-  const {servers, rulesets, nft} = readText(node);
-  if (servers.servers.length > 0 && servers.cut === null) return address === null ? null : {what: 'ipvsadm shows', isOfIpvs: true};
+function wholeRules(
+  {node, servers, rulesets, nft}: WholeText,
+  address: string | null,
+): {readonly what: string; readonly isOfIpvs: boolean} | null {
   const family = address === null ? 'IPv4' : familyOf(address);
   if (family === null || node.files.includes('ipvsadm-part')) return null;
+  if (servers.servers.length > 0 && servers.cut === null) return address === null ? null : {what: 'ipvsadm shows', isOfIpvs: true};
   const [name, map] = address === null ? ['KUBE-NODEPORTS', 'service-nodeports'] : ['KUBE-SERVICES', 'service-ips'];
   const chain = rulesets.get(family)?.chain('nat', name);
   if (chain?.complete === true && chain.rules().some(({target}) => /^KUBE-(?:SVC|EXT|XLB)-/.test(target?.name ?? '')))
     return {what: `${name} of table nat has`, isOfIpvs: false};
   const elements = nft?.tables.get(`${family === 'IPv4' ? 'ip' : 'ip6'} kube-proxy`)?.set(map);
   return elements?.complete === true && elements.elements.size > 0 ? {what: `${map} of nftables has`, isOfIpvs: false} : null;
+}
+
+interface WholeText extends RulesOfNode {
+  readonly node: NodeDump;
+  readonly servers: ReturnType<typeof parseIpvsadm>;
 }
 
 interface TextOfNode {
@@ -156,7 +208,7 @@ interface TextOfNode {
 }
 
 /** Addresses of virtual servers, and of Services that kubectl lists, that kube-ipvs0 does not have. */
-function unboundAddresses(node: NodeDump, {lines, listed, traces}: TextOfNode): readonly string[] {
+function unboundAddresses(node: NodeDump, {lines, listed, traces}: TextOfNode): readonly TextFact[] {
   const listedBound = parseIpvsDevice(fileText(node, `${ipvsDevice}.json`));
   if (listedBound === null) return [];
   const bound = new Set(listedBound);
@@ -176,7 +228,10 @@ function unboundAddresses(node: NodeDump, {lines, listed, traces}: TextOfNode): 
     ? ['virtual servers', '']
     : ['Services that kubectl lists', `, or another proxy serves ${it}`];
   return [
-    `${ipvsDevice} lacks ${someOf(lacked)}, which ${is} of ${whose}: packets of pods pass the node by, unless another interface has ${it}${otherwise}`,
+    {
+      text: `${ipvsDevice} lacks ${someOf(lacked)}, which ${is} of ${whose}: packets of pods pass the node by, unless another interface has ${it}${otherwise}`,
+      about: lacked,
+    },
   ];
 }
 
@@ -227,7 +282,7 @@ function hostPortsBefore(rulesets: readonly Ruleset[], traces: readonly PortTrac
  * Connections whose handshake is not complete: `TCP 00:57 SYN_RECV 10.244.1.3:40112 10.96.0.10:53 10.244.2.5:53` of IPVS, and those that
  * conntrack lists as SYN_SENT.
  */
-function waitingConnections(lines: readonly string[], tracked: string): readonly string[] {
+function waitingConnections(lines: readonly string[], tracked: string): readonly TextFact[] {
   const ofIpvs = lines.flatMap(line => {
     const [, server = '', end] = /^\s*TCP\s+\d+:\d\d\s+SYN_(?:RECV|SENT)\s+\S+\s+(\S+:\d+)\s+(\S+:\d+)/.exec(line) ?? [];
     return end === undefined ? [] : [{server, end}];
@@ -238,16 +293,83 @@ function waitingConnections(lines: readonly string[], tracked: string): readonly
   });
   return [...Map.groupBy([...ofIpvs, ...ofRules], ({server, end}) => `${server} ${end}`).values()].map(all => {
     const [{server = '', end = ''} = {}] = all;
-    return `${plural(all.length, 'connection')} to ${server} ${all.length === 1 ? 'waits' : 'wait'} for ${end}: it does not answer, or its answers do not come back through this node`;
+    const waits = `${plural(all.length, 'connection')} to ${server} ${all.length === 1 ? 'waits' : 'wait'}`;
+    return {text: `${waits} for ${end}: it does not answer, or its answers do not come back through this node`, about: [server, end]};
   });
 }
 
+/** UDP flows to an entry of a Service that go on to an endpoint to which no rule sends any more. */
+function strandedFlows(tracked: string, traces: readonly PortTrace[]): readonly TextFact[] {
+  if (tracked === '') return [];
+  const entries = traces.flatMap(({port, entries: all}) => (port.protocol === 'UDP' ? all : []));
+  const byKey = Map.groupBy(entries, ({entry}) => `${entry.address ?? ''} ${entry.port}`);
+  const flows = [...parseConntrack(tracked, 'udp')].flatMap(({original, reply}) => {
+    const {destination, destinationPort: port} = original;
+    const own = byKey.get(`${destination} ${port}`) ?? byKey.get(` ${port}`) ?? [];
+    const end = joinHostPort(reply.source, reply.sourcePort);
+    const isSent = own.some(
+      ({endpoints, end: last}) => endpoints.some(({hostPort}) => !isShown(hostPort) || hostPort === end) || last?.verdict === 'undecided',
+    );
+    return own.length === 0 || isSent || reply.source === destination ? [] : [{to: joinHostPort(destination, port), end}];
+  });
+  return [...Map.groupBy(flows, ({to, end}) => `${to} ${end}`).values()].flatMap(all =>
+    all.slice(0, 1).map(({to, end}) => ({
+      text: `${plural(all.length, 'UDP flow')} to ${to} ${all.length === 1 ? 'goes' : 'go'} to ${end}, to which no rule sends: a flow keeps its endpoint as long as packets come`,
+      about: [to, end],
+    })),
+  );
+}
+
 /** Where the trace of a packet ends, and the rule or policy there. */
-function tracesEnd(lines: readonly string[], rulesets: readonly Ruleset[]): readonly string[] {
+function tracesEnd(lines: readonly string[], rulesets: readonly Ruleset[]): readonly TextFact[] {
   const all = tracedPackets(lines);
   const opening = all.filter(({passedNat}) => passedNat);
-  const told = (opening.length > 0 ? opening : all).map(packet => endOfTrace(packet, rulesets));
-  return [...new Set(told)];
+  const told = (opening.length > 0 ? opening : all).map(packet => ({
+    text: endOfTrace(packet, rulesets),
+    about: packet.first === null ? [] : [packet.first.destination],
+  }));
+  return uniqueBy(told, ({text}) => text);
+}
+
+function stoppedByFirewalls(lines: readonly string[]): readonly TextFact[] {
+  const stopped = stoppedPackets(lines).map(({text, destination}) => ({text, about: [destination]}));
+  const refusing = refusingHosts(lines).map(host => ({
+    text: `${host} answers with "admin prohibited": a rule with REJECT on that host stops the packets (icmp-host-prohibited or icmp-admin-prohibited, as firewalld and iptables-services write it)`,
+    about: [host],
+  }));
+  const full = isTableFull(lines)
+    ? [{text: 'the kernel drops packets of new connections, since its table of connections is full', about: []}]
+    : [];
+  return [...uniqueBy(stopped, ({text}) => text).slice(0, maxStopped), ...refusing, ...full];
+}
+
+/** Of packets that a log names: clients try again from other ports. */
+const maxStopped = 3;
+
+function switchedOff(node: NodeDump): readonly string[] {
+  const switches = parseSysctls(fileText(node, 'sysctls')) ?? new Map<string, string>();
+  return [
+    ...['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding'].flatMap(name =>
+      switches.get(name) === '0' && (name.includes('ipv4') || node.files.includes('ip6tables-save'))
+        ? `${name} is 0: the node forwards no packet, so that its pods reach no other pod by a Service, and node ports lead to no pod`
+        : [],
+    ),
+  ];
+}
+
+/** Virtual servers that a list shows without real servers, and those that it shows twice with other ones. */
+function emptyServers(lines: readonly string[], {servers, contradiction}: ReturnType<typeof parseIpvsadm>): readonly TextFact[] {
+  const [, name = ''] = contradiction === null ? [] : (/^\s*(?:TCP|UDP|SCTP)\s+(\S+)/.exec(lines[contradiction - 1] ?? '') ?? []);
+  const first = servers.find(({address, port}) => joinHostPort(address, port) === name);
+  if (first === undefined || contradiction === null) return [];
+  const isEmpty = !/^\s*->/.test(lines[contradiction] ?? '');
+  const how = isEmpty ? 'no real server' : 'other real servers';
+  return [
+    {
+      text: `virtual server ${name} has ${how} on line ${contradiction}, and ${someOf(first.realServers.map(({hostPort}) => hostPort))} on line ${first.line}: the lists are of several nodes or times, and some of them are out of date`,
+      about: [name],
+    },
+  ];
 }
 
 /** Masquerading needs a jump of POSTROUTING, which is shown whole. */

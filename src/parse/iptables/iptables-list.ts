@@ -86,7 +86,7 @@ function ruleOf(line: string, chain: string, {verbose, numbered}: Listing): stri
   const {matches, options, isGoto} = listedMatches(extra.trim());
   const parts = [`-A ${chain}`, address('-s', source), address('-d', destination), link('-i', input), link('-o', output)];
   const hidden = asLong === null && mayNameInterface({chain, to, source, extra});
-  parts.push(protocolOf(prot), ...(hidden ? ['-m interfaces-not-listed'] : []), ...matches);
+  parts.push(protocolOf(prot), ...(hidden ? [`-m ${hiddenInterfaces}`] : []), ...matches);
   if (to !== undefined) parts.push(`${isGoto ? '-g' : '-j'} ${to}`, ...options);
   return parts.filter(part => part !== '').join(' ');
 }
@@ -346,3 +346,6 @@ function portRange(text: string): string | null {
   const ends = text.split(':').map(end => (end === '' ? '' : portNumber(end)));
   return ends.includes(null) ? null : ends.join(':');
 }
+
+/** Stands for the interfaces that a row may have: `iptables -L` prints them with `-v` alone. */
+export const hiddenInterfaces = 'interfaces-not-listed';

@@ -1,6 +1,7 @@
 import {familyOf, joinHostPort} from '../../model/address.ts';
 import type {EndpointSliceObject, EndpointsObject, ServiceObject} from '../../model/api-objects.ts';
 import {pushTo} from '../../model/lists.ts';
+import {onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
 import {attempt, type Fields, isObject} from '../attempt.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
@@ -18,8 +19,14 @@ interface Row {
 function rowsOf(lines: readonly string[]): readonly Row[] {
   let heading: readonly string[] = [];
   let place = 0;
+  let listsEndpoints = false;
+  const bare = (line: string): readonly Row[] => {
+    const rows = bareRow(line, listsEndpoints);
+    listsEndpoints = rows.some(({field}) => field('ENDPOINTS') !== '') || /\bget (?:ep|endpoints)\b/.test(line);
+    return rows;
+  };
   return lines.flatMap((line): readonly Row[] => {
-    if (heading.length === 0 && !line.includes('NAME')) return [];
+    if (heading.length === 0 && !line.includes('NAME')) return bare(line);
     const text = undecorate(line).trim();
     // A page that renders a text as HTML drops <none>.
     const isBlank = place > 0 && text.slice(place - 2, place + 'ENDPOINTS'.length).trim() === '' && text.length > place;
@@ -27,8 +34,10 @@ function rowsOf(lines: readonly string[]): readonly Row[] {
     if (row.includes('NAME') && row.some(field => /^(?:CLUSTER-IP|ENDPOINTS)$/.test(field))) {
       heading = row;
       place = text.indexOf('ENDPOINTS');
-    } else if (row.length < heading.length) heading = [];
-    else if (heading.length > 0) {
+    } else if (row.length < heading.length) {
+      heading = [];
+      return bare(line);
+    } else if (heading.length > 0) {
       const columns = heading;
       const field = (name: string): string => row[columns.indexOf(name)] ?? '';
       const name = [columns.includes('NAMESPACE') ? field('NAMESPACE') : [], field('NAME').replace(/^\w+\//, '')].flat().join('/');
@@ -37,6 +46,32 @@ function rowsOf(lines: readonly string[]): readonly Row[] {
     return [];
   });
 }
+
+/** A row that `grep` or `--no-headers` left without its heading. Lists of other objects have empty columns too. */
+function bareRow(line: string, mayBeEmpty: boolean): readonly Row[] {
+  // Most lines are of other programs, and end otherwise.
+  const text = line.trimEnd();
+  if (!/[smhdy>]/.test(text.at(-1) ?? '')) return [];
+  const [, ofService, type = '', address = '', external = '', ports = ''] = text.includes('/') ? (bareService.exec(text) ?? []) : [];
+  const [, ofEndpoints, ends = ''] =
+    ofService === undefined ? ((mayBeEmpty ? noEndpoints.exec(text) : null) ?? bareEndpoints.exec(text) ?? []) : [];
+  const names = ofService ?? ofEndpoints;
+  if (names === undefined) return [];
+  const fields: Readonly<Record<string, string>> = {
+    TYPE: type,
+    'CLUSTER-IP': address,
+    'EXTERNAL-IP': external,
+    'PORT(S)': ports,
+    ENDPOINTS: ends,
+  };
+  const name = names.split(/\s+/).map(part => part.replace(/^\w+\//, ''));
+  return [{name: name.join('/'), field: column => fields[column] ?? ''}];
+}
+
+const bareService =
+  /^\s*((?:[a-z0-9-]+\s+)?[a-z0-9/-]+)\s+(ClusterIP|NodePort|LoadBalancer)\s+([\da-f.:]+)\s+(\S+)\s+((?:\d+(?::\d+)?\/(?:TCP|UDP|SCTP),?)+)\s+\d/;
+const bareEndpoints = /^\s*((?:[a-z0-9-]+\s+)?[a-z0-9-]+)\s+((?:\d+\.\d+\.\d+\.\d+:\d+,?)+(?: \+ \d+ more\.\.\.)?)\s+\d+[smhdy]\w*\s*$/;
+const noEndpoints = /^\s*((?:[a-z0-9-]+\s+)?[a-z0-9-]+)\s+(<none>)\s+\d+[smhdy]\w*\s*$/;
 
 /** What `kubectl get` says of Services and Endpoints, to follow the name of the text; null if it lists neither. */
 export function listedObjects(lines: readonly string[]): string | null {
@@ -51,8 +86,32 @@ export function listedObjects(lines: readonly string[]): string | null {
       ? ''
       : ` ${someOf(pending)}: no controller (of a cloud, MetalLB) gave it an address, which kube-proxy never does. Its cluster IP and node ports do not depend on that.`;
   const refused = empty.length === 0 ? '' : ` ${someOf(empty)}: no endpoint: kube-proxy refuses connections by design.`;
-  return `is what kubectl get prints, without rules.${waiting}${refused} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
+  const taken = takenAddresses(lines, rows);
+  const ofNodes =
+    taken.length === 0
+      ? ''
+      : ` ${someOf(taken)}: in IPVS mode every node gives such an address to kube-ipvs0 and no longer reaches its node, and in other modes the ports of the Service are no longer those of the node.`;
+  return `is what kubectl get prints, without rules.${waiting}${refused}${ofNodes} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
 }
+
+/** External IPs that are addresses of nodes. Those of load balancers may be: ServiceLB of k3s gives them. */
+function takenAddresses(lines: readonly string[], rows: readonly Row[]): readonly string[] {
+  const nodes = new Map(
+    lines.flatMap(line => (nodeRow.test(line) ? [nodeRow.exec(line)?.slice(1, 3).toReversed() as [string, string]] : [])),
+  );
+  return rows.flatMap(({name, field}) =>
+    field('TYPE') === 'LoadBalancer'
+      ? []
+      : field('EXTERNAL-IP')
+          .split(',')
+          .flatMap(address =>
+            nodes.has(address) ? `externalIPs of ${name} has ${address}, the address of node ${nodes.get(address)}` : [],
+          ),
+  );
+}
+
+/** `node-a  Ready  <none>  23d  v1.21.3  10.128.149.177`. */
+const nodeRow = /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d\S*\s+(\d+\.\d+\.\d+\.\d+)\s/;
 
 /** What kubectl prints of a Service that has a cluster IP. */
 export interface ListedService {
@@ -60,6 +119,8 @@ export interface ListedService {
   readonly name: string;
   readonly clusterIPs: readonly string[];
   readonly ports: readonly ListedPort[];
+  /** Addresses of load balancers for which kube-proxy writes rules: of those that a list has without their `ipMode` it is not known. */
+  readonly balancers?: readonly string[];
 }
 
 interface ListedPort {
@@ -87,6 +148,7 @@ export function listedIn(lines: readonly string[]): Listed {
   const texts = new Map<string, string[]>();
   const services: ListedService[] = [];
   const inSlices = new Set<string>();
+  const hasNoMode = onceAsked(() => lines.some(line => withoutMode.test(line)));
   for (const {name, field} of rowsOf(lines)) {
     if (field('ADDRESSTYPE') !== '') {
       const service = name.replace(/-[a-z0-9]{5}$/, '');
@@ -94,7 +156,12 @@ export function listedIn(lines: readonly string[]): Listed {
       pushTo(texts, service, withPorts(field('ENDPOINTS'), field('PORTS')));
     } else if (field('ENDPOINTS') !== '') pushTo(texts, name, field('ENDPOINTS'));
     if (field('CLUSTER-IP') !== '')
-      services.push({name, clusterIPs: [field('CLUSTER-IP')], ports: field('PORT(S)').split(',').flatMap(listedPort)});
+      services.push({
+        name,
+        clusterIPs: [field('CLUSTER-IP')],
+        ports: field('PORT(S)').split(',').flatMap(listedPort),
+        balancers: field('TYPE') === 'LoadBalancer' && hasNoMode() ? addressesIn(field('EXTERNAL-IP')) : [],
+      });
   }
   for (const each of [...described(lines), ...objectsIn(lines)]) {
     if (each.isOfSlice === true) inSlices.add(each.name);
@@ -110,6 +177,13 @@ export function listedIn(lines: readonly string[]): Listed {
     ready: new Set([...texts.keys()].filter(name => !inSlices.has(name))),
     empty: new Set([...texts].flatMap(([key, list]) => (list.every(text => text === '<none>') ? [key] : []))),
   };
+}
+
+/** MetalLB and kube-vip set no ipMode but VIP, and Kubernetes before 1.29 has no other. Up to 1.23 kube-proxy writes KUBE-XLB- and KUBE-FW-. */
+const withoutMode = /metallb|kube-?vip|\bKUBE-XLB-|\sv1\.[12]\d\.\d/i;
+
+function addressesIn(text: string): readonly string[] {
+  return text.split(',').flatMap(part => (familyOf(part.trim()) === null ? [] : part.trim()));
 }
 
 /** Of a row of an EndpointSlice: each address with each port. */
@@ -137,7 +211,8 @@ function described(lines: readonly string[]): readonly ListedObject[] {
   const found: Map<string, string>[] = [];
   for (const line of lines) {
     if (!line.includes(': ')) continue;
-    const [, field = '', value = ''] = /^\s*(?:> )?(Name|Namespace|IP|Port|Endpoints):\s+(\S.*?)\s*$/.exec(undecorate(line)) ?? [];
+    const [, field = '', value = ''] =
+      /^\s*(?:> )?(Name|Namespace|IP|Port|Endpoints|LoadBalancer Ingress):\s+(\S.*?)\s*$/.exec(undecorate(line)) ?? [];
     if (field === 'Name') found.push(new Map());
     const fields = found.at(-1);
     if (field !== '') fields?.set(field, [fields.get(field) ?? [], value].flat().join());
@@ -147,7 +222,8 @@ function described(lines: readonly string[]): readonly ListedObject[] {
     const name = `${namespace === undefined ? '' : `${namespace}/`}${fields.get('Name') ?? ''}`;
     const address = fields.get('IP');
     const ports = (fields.get('Port') ?? '').split(',').flatMap(text => listedPort(text.split(/\s+/).at(-1) ?? ''));
-    return [{name, clusterIPs: address === undefined ? [] : [address], ports, endpoints: fields.get('Endpoints') ?? null}];
+    const balancers = [...(fields.get('LoadBalancer Ingress') ?? '').matchAll(/([\d.]+|[\da-f:]+) \(VIP\)/g)].map(([, vip = '']) => vip);
+    return [{name, clusterIPs: address === undefined ? [] : [address], ports, balancers, endpoints: fields.get('Endpoints') ?? null}];
   });
 }
 
@@ -180,7 +256,9 @@ function ofObject(object: Fields): readonly ListedObject[] {
   if (kind === 'Service') {
     const {clusterIP, clusterIPs, ports} = spec ?? {};
     const all = (ports ?? []).map(({port = 0, protocol = 'TCP', nodePort}) => ({protocol, port, nodePort: nodePort ?? null}));
-    return [{name: named(metadata?.name), clusterIPs: clusterIPs ?? [clusterIP ?? ''], ports: all, endpoints: null}];
+    const ingress = (object as ServiceObject).status?.loadBalancer?.ingress ?? [];
+    const balancers = ingress.flatMap(({ip, ipMode}) => (ip !== undefined && ipMode === 'VIP' ? ip : []));
+    return [{name: named(metadata?.name), clusterIPs: clusterIPs ?? [clusterIP ?? ''], ports: all, balancers, endpoints: null}];
   }
   if (kind === 'EndpointSlice') {
     const {endpoints, ports} = object as EndpointSliceObject;

@@ -5,6 +5,7 @@ import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
 import {listedObjects} from './listed-objects.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
+import {isTableFull, listedSwitches, refusingHosts, stoppedPackets} from './kernel-lines.ts';
 import {asSavedSets, listedDevice, unservedIn} from './listed-state.ts';
 import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
@@ -39,6 +40,13 @@ export function noDump(content: Buffer): string {
   const traced = tracedPackets(lines);
   if (traced.length > 0)
     return `has no rules, and lines of traced packets: ${someOf([...new Set(traced.map(packet => endOfTrace(packet, [])))], {max: 2})}. What the rules there are, iptables-save or nft list ruleset prints`;
+  const [stopped] = stoppedPackets(lines);
+  const [refusing] = refusingHosts(lines);
+  const ofKernel =
+    stopped?.text ??
+    (refusing === undefined ? null : `${refusing} answers with "admin prohibited": a rule with REJECT on that host stops the packets`);
+  if (ofKernel !== null || isTableFull(lines))
+    return `has no rules, and what the kernel says: ${ofKernel ?? 'its table of connections is full, and it drops packets of new ones'}. What the rules there are, iptables-save or nft list ruleset prints`;
   const described = describedService(lines) ?? listedObjects(lines);
   if (described !== null) return described;
   if (listedDevice(lines) !== null)
@@ -127,6 +135,8 @@ function splitText(content: Buffer): PastedFiles {
   if (parts.ipset.some(line => line !== '')) files.set('ipset-save', Buffer.from(parts.ipset.join('\n')));
   const device = files.size === 0 ? null : listedDevice(lines);
   if (device !== null) files.set('kube-ipvs0.json', Buffer.from(device));
+  const switches = files.size === 0 ? null : listedSwitches(lines);
+  if (switches !== null) files.set('sysctls', Buffer.from(switches));
   const showsMore = json === null ? parts.rules.some(line => line.trim() !== '') : json.trim() !== text.trim();
   if (files.size > 0 && showsMore) files.set(wholeText, Buffer.from(lines.join('\n')));
   return files;
@@ -148,6 +158,12 @@ const otherTools = [
   'apiVersion',
   'TRACE: ',
   'trace id ',
+  ' SRC=',
+  'net.ipv4.ip_forward',
+  'admin prohibited',
+  'table full, dropping',
+  'ClusterIP ',
+  'NodePort ',
 ];
 const isRuleLine =
   /^\s*(?:\*(?:nat|filter|mangle|raw|security)\s*$|-[APN] \S+|(?:[>+*-]\s+)*Chain \S+ \(|\[\d+:\d+\] -A|:[A-Za-z][\w-]* [A-Z-])/;

@@ -1,0 +1,73 @@
+import {joinHostPort} from '../../model/address.ts';
+
+/** Lines of `sysctl` about forwarding, with the last value of each; null if there are none. Those of a pod are its own. */
+export function listedSwitches(lines: readonly string[]): string | null {
+  if (!lines.some(line => line.includes('forward') || line.includes('bridge-nf-call') || line.includes('nf_conntrack_'))) return null;
+  const values = new Map<string, string>();
+  let ofPod = -maxBelow;
+  for (const [at, line] of lines.entries()) {
+    if (/\b(?:exec|docker run|nsenter)\b/.test(line)) ofPod = at;
+    if (at - ofPod < maxBelow) continue;
+    const [, name, value] = switchLine.exec(line) ?? [];
+    if (name !== undefined && value !== undefined) values.set(name, value);
+    const [, file] = /\bcat \/proc\/sys\/(net\/ipv4\/ip_forward|net\/bridge\/bridge-nf-call-ip6?tables)\s*$/.exec(line) ?? [];
+    const [read] = /^\s*[01]\s*$/.exec(lines[at + 1] ?? '') ?? [];
+    if (file !== undefined && read !== undefined) values.set(file.replaceAll('/', '.'), read.trim());
+  }
+  return values.size === 0 ? null : [...values].map(([name, value]) => `${name} = ${value}\n`).join('');
+}
+
+/** Lines that a command prints. */
+const maxBelow = 4;
+const switchLine =
+  /^\s*(net\.(?:ipv4\.ip_forward|ipv6\.conf\.all\.forwarding|bridge\.bridge-nf-call-ip6?tables|netfilter\.nf_conntrack_(?:count|max)))\s*=\s*(\d+)\s*$/;
+
+/** A packet that a firewall stopped, as the kernel logs it. */
+interface StoppedPacket {
+  readonly source: string;
+  readonly destination: string;
+  /** In words, with what the firewall writes before it. */
+  readonly text: string;
+}
+
+/**
+ * `[UFW BLOCK] IN=cni0 OUT=eth0 … SRC=10.42.0.8 DST=192.168.1.10 … PROTO=TCP SPT=1 DPT=6443`: those that pods send or get, or that are for
+ * Kubernetes. What scans the node is stopped everywhere.
+ */
+export function stoppedPackets(lines: readonly string[]): readonly StoppedPacket[] {
+  return lines.flatMap(line => {
+    if (!line.includes(' SRC=')) return [];
+    const [, prefix = '', into = '', out = '', rest] = /([^\s\]:]*\[?[^\]:]*)\]?:?\s*IN=(\S*) OUT=(\S*)(.*)/.exec(line) ?? [];
+    if (rest === undefined || !/\b\w*(?:BLOCK|DROP|REJECT|DENY|DENIED)/i.test(prefix)) return [];
+    const field = (name: string): string => new RegExp(` ${name}=(\\S+)`).exec(rest)?.[1] ?? '';
+    const port = Number(field('DPT'));
+    const isOfPods = [into, out].some(name => podInterface.test(name)) || (into !== '' && out !== '');
+    if (!isOfPods && !isPortOfKubernetes(port)) return [];
+    const [source, destination] = [field('SRC'), field('DST')];
+    const to = port > 0 ? joinHostPort(destination, port) : destination;
+    const by = [into === '' ? '' : `in by ${into}`, out === '' ? '' : `out by ${out}`].filter(part => part !== '').join(', ');
+    const words = prefix.replace(/^.*\[/, '').trim();
+    return [
+      {source, destination: to, text: `a firewall stops ${field('PROTO')} ${source} → ${to} (${by}), as its log line "${words}" says`},
+    ];
+  });
+}
+
+const podInterface = /^(?:cni\d|flannel|cali|vxlan|tunl\d|veth|weave|kube-|cilium|lxc|docker\d|br-|wg|antrea)/;
+
+function isPortOfKubernetes(port: number): boolean {
+  return (port >= 30_000 && port <= 32_767) || [6443, 16_443, 10_250, 8472, 4789, 179, 9345].includes(port);
+}
+
+/** Hosts whose rules refuse packets, as tcpdump shows their answers: firewalls answer so, and no kernel by itself. */
+export function refusingHosts(lines: readonly string[]): readonly string[] {
+  const hosts = lines.flatMap(line =>
+    !line.includes('admin prohibited') ? [] : (/\bIP6? (\S+) > \S+: ICMP6?\b.* unreachable - admin prohibited/.exec(line)?.[1] ?? []),
+  );
+  return [...new Set(hosts)];
+}
+
+/** Whether the kernel had no place for another connection. */
+export function isTableFull(lines: readonly string[]): boolean {
+  return lines.some(line => line.includes('nf_conntrack: table full, dropping packet'));
+}
