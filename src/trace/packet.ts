@@ -30,6 +30,8 @@ export interface Outcome<R extends RuleText = Rule> {
   readonly policy?: string;
   /** The rule whose match is unknown, if it is one rule. */
   readonly doubt?: R;
+  /** How the packet is lost without the rules whose match is unknown, where it is lost with them too. */
+  readonly otherLoss?: Outcome<R>;
 }
 
 /** A packet at one point of its path through the rules: the first of a new connection, unless it has a `connection`. */

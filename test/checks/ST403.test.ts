@@ -17,6 +17,18 @@ test('a rule with an unknown match that would drop a Service’s packets makes t
   ]);
 });
 
+test('what a later rule refuses is lost, whether or not the unknown match drops it before', async () => {
+  const given = await scenario();
+  const dump = given.rules('node-b');
+  const anchor = ['-A FORWARD', '-j KUBE-FORWARD'];
+  dump.insertBefore(anchor, '-A FORWARD -d 10.244.12.6/32 -m bpf --bytecode "4,48 0 0 9,21 0 1 6,6 0 0 1,6 0 0 0" -j DROP');
+  dump.insertBefore(anchor, '-A FORWARD -d 10.244.12.6/32 -j REJECT');
+  const found = given.newFindings().filter(({actual}) => actual !== undefined);
+  expect(new Set(found.map(({severity}) => severity))).toEqual(new Set(['error']));
+  expect(found.map(({code}) => code)).toContain('ST303');
+  for (const {actual} of found) expect(actual).toEqual([dump.evidence('-d 10.244.12.6/32 -j REJECT')]);
+});
+
 test('an unknown target has the same effect as such a match', async () => {
   const given = await scenario();
   given.rules('node-b').insertBefore(['-A PREROUTING', '-j KUBE-SERVICES'], '-A PREROUTING -d 10.96.1.1/32 -j NFQUEUE --queue-num 3');

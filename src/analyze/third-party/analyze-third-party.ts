@@ -306,7 +306,8 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     );
     effort.left -= classes.length;
     effort.isCut ||= isCut;
-    return classes.flatMap(([own, {alone, outcomes}, space]) => {
+    return classes.flatMap(([own, {alone, outcomes: walked}, space]) => {
+      const outcomes = walked.map(outcome => outcome.otherLoss ?? outcome);
       refusals.note(outcomes);
       const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
       const effectOf = (outcome: ConnectionOutcome): readonly RuleEffect[] => {

@@ -258,10 +258,11 @@ function decisive({path, reason}: ConnectionOutcome, {isOwn}: EffectCase): NodeR
 
 /** Connections are opened, and then nothing arrives. */
 function lostLater(
-  {packet, outcome, share = 1}: NonNullable<ConnectionOutcome['lost']>,
+  {packet, outcome: found, share = 1}: NonNullable<ConnectionOutcome['lost']>,
   walkedProbe: WalkedProbe,
   effectCase: EffectCase,
 ): Effect | null {
+  const outcome = found.otherLoss ?? found;
   const {probe} = walkedProbe;
   const part = share < 1 ? `${Math.max(1, Math.round(share * 100))}% of ` : '';
   const who = packet === 'reply' ? `replies to ${part}${whose(probe)}` : `${whose(probe)} on open connections`;
