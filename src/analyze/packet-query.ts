@@ -71,6 +71,8 @@ export interface OtherNodes {
   readonly find: (name: string) => PacketNode | null;
   /** Whether an address is in the network of some node's pods. */
   readonly isPod: (address: Address) => boolean;
+  /** Whether an address is one of a pod that is not in the network of its node. */
+  readonly isOwnPod?: (address: string) => boolean;
   /** Whether rules show an address as a cluster IP. */
   readonly isClusterIP?: (address: string) => boolean;
 }
@@ -180,11 +182,14 @@ const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
 });
 
 /** Why a packet, or a reply, may not get to the node that has the address. */
-function misledDoubt({facts}: PacketNode, {nodeOf}: OtherNodes): (sent: Packet, own: Environment) => {readonly reason: string} | null {
+function misledDoubt(
+  {facts}: PacketNode,
+  {nodeOf, isOwnPod}: OtherNodes,
+): (sent: Packet, own: Environment) => {readonly reason: string} | null {
   return (sent, own) => {
     const {destination: address} = sent;
     const node = nodeOf(address.text);
-    const to = node === null ? null : misledTo(facts, {address, node}, nodeOf);
+    const to = node === null ? null : misledTo(facts, {address, node, isPod: isOwnPod?.(address.text) === true}, nodeOf);
     if (to === null) return null;
     askAddress([[address.value, address.value]], 'destination', sent, own);
     own.sender?.commitAdded();
@@ -269,7 +274,7 @@ function serversOf(node: PacketNode, packet: Packet): ShownServers {
 
 /** A packet that the node sends on to an endpoint of another one meets the rules there. */
 function followOn(
-  outcome: PacketOutcome,
+  {drawnPorts, ...outcome}: PacketOutcome,
   sent: Packet,
   {here, others, sender}: {readonly here: PacketNode; readonly others: OtherNodes; readonly sender: Environment['sender']},
 ): readonly PacketOutcome[] {
@@ -293,6 +298,7 @@ function followOn(
     inInterface: null,
     destination,
     port: end === null ? sent.port : Number(end.port),
+    ...(drawnPorts === undefined ? {} : {drawnPorts}),
     ...(masquerade
       ? {
           source:
@@ -310,7 +316,7 @@ function followOn(
     ];
   if (isAnsweredStraight(outcome, sent, environment, {here, there, others})) return [{...outcome, onward, ...lostAnswer(there, sent)}];
   return walkNode(there, arriving, {others, sender})
-    .map(further => answeredBeyond(further, arriving, {here: there, others}))
+    .map(({drawnPorts: _, ...further}) => answeredBeyond(further, arriving, {here: there, others}))
     .map(further => (further.verdict === 'accept' && further.path.some(isCapturing) ? {...further, ...capturedOn(name)} : further))
     .map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
       ...outcome,
@@ -361,6 +367,8 @@ function isAnsweredStraight(
   const nodeAddressThere = parseAddress(hostIP(there.facts, source.family) ?? '');
   const uplink = nodeAddressThere === null ? null : (environment.interfaceOf?.(nodeAddressThere) ?? null);
   const way = environment.interfaceOf?.(source) ?? null;
+  const node = {node: there.node.name, isPod: false};
+  if (nodeAddressThere !== null && misledTo(here.facts, {...node, address: nodeAddressThere}, others.nodeOf) !== null) return false;
   if (uplink !== null && way !== null) return way === uplink;
   // Without routes, pods of this node are answered through it, and the packets of other nodes and their pods meet other rules.
   return here.facts.podCIDRs.length > 0 && others.nodeOf(source.text) === null && !others.isPod(source);

@@ -5,10 +5,11 @@ import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import {someOf} from '../model/text.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import {endsOf, type Environment, type Outcome, type Packet} from '../trace/packet.ts';
+import {unknownOutside} from './outcomes/environment.ts';
 import {backendOf, type Side, walkConnection} from '../trace/side.ts';
 
 /** An outcome; of a packet that is accepted although the connection fails, that of the reply or of the next packet. */
-export interface PacketOutcome extends Outcome<RuleText> {
+export interface PacketOutcome extends Outcome<RuleText>, Pick<Packet, 'drawnPorts'> {
   readonly lost?: 'reply' | 'next';
   /** The Service port that the packet was sent to, if it reaches none of its endpoints. */
   readonly noEndpointOf?: string;
@@ -56,8 +57,8 @@ function contested(...orders: readonly (readonly PacketOutcome[])[]): PacketOutc
 }
 
 function walkIn(side: Side, {packet, environment, pods}: Walked): readonly PacketOutcome[] {
-  return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, ...rest}, _, all) => {
-    const outcome = withBackends(rest, side);
+  return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, drawnPorts, ...rest}, _, all) => {
+    const outcome: PacketOutcome = {...withBackends(rest, side), ...(drawnPorts === undefined ? {} : {drawnPorts})};
     const {sourceAfter, verdict, destination, path} = outcome;
     // A pod of the node answers through the node, whatever the address.
     const isHere = holds(pods, parseAddress(splitHostPort(destination ?? '').address)?.value ?? packet.destination.value);
@@ -73,7 +74,12 @@ function walkIn(side: Side, {packet, environment, pods}: Walked): readonly Packe
         ...(policy === undefined ? {} : {policy}),
       };
     }
-    if (verdict !== 'accept' || sourceAfter === undefined || isHere || environment.isLocal(sourceAfter) !== false) return outcome;
+    if (verdict !== 'accept' || sourceAfter === undefined || isHere || environment.isLocal(sourceAfter) === null) return outcome;
+    if (environment.isLocal(sourceAfter) === true) {
+      const end = parseAddress(splitHostPort(destination ?? '').address) ?? packet.destination;
+      if (environment.isLocal(end) !== false || environment.isKnownOutside?.(sourceAfter) !== false) return outcome;
+      return {...outcome, verdict: 'undecided', reason: `SNAT gave the packet ${sourceAfter.text}, ${unknownOutside}`};
+    }
     const isChance = all.some(other => other.destination === destination && other.sourceAfter === undefined && other.masquerade);
     if (isChance)
       return {

@@ -1,4 +1,4 @@
-import {familyOf, type Family, parseCidr} from '../model/address.ts';
+import {canonicalAddress, familyOf, type Family, parseCidr} from '../model/address.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import {once} from '../model/once.ts';
@@ -23,6 +23,11 @@ export function portsOfPod({spec}: Pick<PodObject, 'spec'>): readonly PodPort[] 
 export function hasOwnAddress({spec, status}: PodObject): boolean {
   return spec?.hostNetwork !== true && status?.phase !== 'Succeeded' && status?.phase !== 'Failed';
 }
+
+/** The addresses of all pods that are not in the network of their node. */
+export const addressesOfPods = once(
+  ({pods}: ApiObjects) => new Set((pods ?? []).filter(hasOwnAddress).flatMap(addressesOfPod).map(canonicalAddress)),
+);
 
 /** The addresses of pods by their node, as pods and EndpointSlices have them; those in the network of a node are left out. */
 export function podsByNode(api: ApiObjects, family: Family): ReadonlyMap<string, ReadonlySet<string>> {

@@ -102,6 +102,10 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
     case 'saddr oif':
     case 'daddr oif':
       return isOfNeighbors(packet) ? unknown : interfaceTo(field.name === 'saddr oif' ? 'source' : 'destination', at);
+    case 'next hop': {
+      const gateway = isOfNeighbors(packet) ? null : (at.environment.gatewayTo?.(packet) ?? null);
+      return gateway === null ? unknown : gateway === '' ? fieldValue({name: 'daddr'}, at) : {kind: 'word', words: [gateway]};
+    }
     case 'mark':
       return {kind: 'number', value: packet.mark};
     case 'icmp type':

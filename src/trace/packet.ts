@@ -126,6 +126,8 @@ export interface Environment {
   redirectAddress(packet: Packet): Address | null;
   /** The interfaces without an address of IPv4: the kernel drops what REDIRECT takes of packets that arrive there. */
   readonly bareInterfaces?: ReadonlySet<string>;
+  /** Whether other hosts know the way to an address of the node: not by themselves, if the loopback alone has it. */
+  isKnownOutside?(address: Address): boolean;
   /** The source that MASQUERADE gives a packet where it leaves; null if unknown. */
   masqueradeAddress?(packet: Packet): Address | null;
   /** Whether an interface is a port of a bridge or bond, whose name packets have on the later path. */
@@ -138,6 +140,8 @@ export interface Environment {
   interfaceWith?(address: Address): string | null;
   /** The interface by which packets to an address leave and, with symmetric routing, those from it arrive; null if unknown. */
   interfaceOf?(address: Address): string | null;
+  /** The gateway to which a packet leaves, empty without one; null if that is unknown. */
+  gatewayTo?(packet: Packet): string | null;
   /** The interface by which a packet arrives where that depends on the address that it is sent to; null if unknown. */
   arrivesBy?(packet: Packet, environment: Environment): string | null;
   /** The names of the interfaces of a group, or of a kind; null if that is unknown. */
@@ -288,7 +292,7 @@ export const hookNames = ['ingress', 'prerouting', 'input', 'forward', 'output',
 export type HookName = (typeof hookNames)[number];
 
 /** What one of the ways through a node does to a connection. */
-export interface ConnectionOutcome extends Outcome<NodeRule> {
+export interface ConnectionOutcome extends Outcome<NodeRule>, Pick<Packet, 'drawnPorts'> {
   /** The later packet that does not arrive, although the first one does. */
   readonly lost?: {
     readonly packet: 'reply' | 'next';

@@ -91,6 +91,8 @@ export type FieldName =
   /** The interface that leads to an address. */
   | 'saddr oif'
   | 'daddr oif'
+  /** The gateway to which the packet leaves, or its destination. */
+  | 'next hop'
   | 'ct state'
   | 'ct status'
   | 'ct mark'

@@ -267,8 +267,11 @@ function newSources(
 function portsToDraw(range: string, isRandom: boolean): Pick<Packet, 'drawnPorts'> {
   const [low = '', high = low] = range.split('-');
   if (/^\d+$/.test(low) && /^\d+$/.test(high)) return {drawnPorts: [[BigInt(low), BigInt(high)]]};
-  return isRandom ? {drawnPorts: [[1024n, 65_535n]]} : {};
+  return isRandom ? {drawnPorts} : {};
 }
+
+/** The ports that need no rights. */
+export const drawnPorts: Intervals = [[1024n, 65_535n]];
 
 interface Targets {
   readonly choices: readonly {readonly packet: Packet; readonly share: number}[];

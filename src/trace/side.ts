@@ -141,6 +141,7 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
     known.set(key, later);
     return later.map(({share, lost}) => ({
       ...outcome,
+      ...(end.drawnPorts === undefined ? {} : {drawnPorts: end.drawnPorts}),
       probability: outcome.probability * share,
       ...(lost === undefined ? {} : {lost: share < 1 ? {...lost, share} : lost}),
     }));

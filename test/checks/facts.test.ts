@@ -127,6 +127,13 @@ const podLinks = (flags: readonly string[], ...routes: readonly object[]): Given
   ],
   routes: [{...byDefault, dst: '10.244.11.5/32'}, ...routes].slice(routes.length > 0 ? 1 : 0),
 });
+const docker0 = (kind: string, ...ports: readonly object[]): Given => ({
+  links: [
+    {...up, ifname: 'docker0', mtu: 1500, linkinfo: {info_kind: kind}},
+    ...ports.map(port => ({...up, mtu: 1500, master: 'docker0', ...port})),
+  ],
+  routes: [{dst: '10.244.12.0/25', dev: 'docker0'}],
+});
 const strict = {'net.ipv4.conf.all.rp_filter': 1};
 const twoDefaults: Given = {
   links: [{...up, ifname: 'eth1', mtu: 1500}],
@@ -468,6 +475,45 @@ const cases: readonly Case[] = [
       ),
       'a tunnel leads there': {...nodesOverWireGuard(1370), routes: [{dst: '10.244.12.4', dev: 'wg0'}]},
     },
+  },
+  {
+    ...{code: 'ST611', title: 'the network of containers overlaps that of pods of another node', severity: 'error'},
+    fires: docker0('bridge', {ifname: 'veth9', link_netnsid: 3, linkinfo: {info_kind: 'veth'}}),
+    says: 'packets to addresses on node-b (10.244.12.9, 10.244.12.4, 10.244.12.8, 10.244.12.6) go to docker0, which leads to no other node: what',
+    silent: {
+      'it leads to the node': {
+        links: docker0('bridge').links ?? [],
+        routes: [{dst: '10.244.12.0/25', gateway: '172.18.0.12', dev: 'docker0'}],
+      },
+      'the bridge has an uplink': docker0('bridge', {ifname: 'eth1'}),
+      'it is a tunnel': docker0('openvswitch'),
+      'no pod is in the network': {...docker0('bridge'), routes: [{dst: '172.17.0.0/16', dev: 'docker0'}]},
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'a route asks on the uplink for pods that another one leads to their node', severity: 'error'},
+    fires: {
+      routes: [
+        {dst: '10.244.12.0/25', dev: 'eth0'},
+        {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
+      ],
+    },
+    says: 'go to eth0, where a route of its own finds nobody, while another one leads to node-b: what',
+    silent: {
+      'all pods are in the network of the nodes': {routes: [{dst: '10.244.12.0/24', dev: 'eth0'}]},
+      'the other one leads to another node': {
+        routes: [
+          {dst: '10.244.12.0/25', dev: 'eth0'},
+          {dst: '10.244.0.0/16', gateway: '172.18.0.13', dev: 'eth0'},
+        ],
+      },
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'the node has the address of a pod', severity: 'error'},
+    fires: {routes: [{type: 'local', dst: '10.244.11.4', dev: 'lo', table: 'local'}]},
+    says: 'packets to addresses on node-a (10.244.11.4) go to the node itself, which has the address too: what',
+    silent: {'it is of no pod': {routes: [{type: 'local', dst: '10.244.11.1', dev: 'cni0', table: 'local'}]}},
   },
   {
     ...{code: 'ST611', title: 'the node has the address of another node', severity: 'error'},

@@ -1,4 +1,4 @@
-import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario, sh, type Step} from './steps.ts';
+import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario, sh, type Step, ufw} from './steps.ts';
 
 const decided = {isDecided: true} as const;
 
@@ -713,4 +713,356 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
       rules('nat', '-A POSTROUTING -o eth0 -j MASQUERADE'),
     ],
   },
+  {
+    name: 'csf',
+    load: [
+      rules(
+        'filter',
+        ':INPUT DROP',
+        ':OUTPUT DROP',
+        ':FORWARD ACCEPT',
+        ':LOCALINPUT -',
+        ':LOCALOUTPUT -',
+        ':INVALID -',
+        ':LOGDROPOUT -',
+        '-A INPUT ! -i lo -j LOCALINPUT',
+        '-A INPUT -i lo -j ACCEPT',
+        '-A INPUT ! -i lo -p tcp -j INVALID',
+        '-A INPUT ! -i lo -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+        '-A INPUT ! -i lo -p tcp -m conntrack --ctstate NEW -m tcp --dport 8080 -j ACCEPT',
+        '-A OUTPUT ! -o lo -j LOCALOUTPUT',
+        '-A OUTPUT -o lo -j ACCEPT',
+        '-A OUTPUT ! -o lo -p tcp -j INVALID',
+        '-A OUTPUT ! -o lo -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+        '-A OUTPUT ! -o lo -p tcp -m conntrack --ctstate NEW -m tcp --dport 443 -j ACCEPT',
+        '-A OUTPUT ! -o lo -j LOGDROPOUT',
+        '-A LOGDROPOUT -j REJECT',
+        '-A INVALID -m conntrack --ctstate INVALID -j DROP',
+        '-A INVALID -p tcp --tcp-flags FIN,SYN,RST,PSH,ACK,URG NONE -j DROP',
+        '-A INVALID -p tcp ! --syn -m conntrack --ctstate NEW -j DROP',
+        '-A LOCALINPUT -s 192.0.2.66/32 ! -i lo -j DROP',
+      ),
+    ],
+  },
+  {
+    name: 'kube-vip-egress',
+    load: [
+      sh('ip addr add 198.51.100.40/32 dev lo'),
+      rules(
+        'mangle',
+        ':KUBE-VIP-EGRESS -',
+        '-A PREROUTING -j KUBE-VIP-EGRESS',
+        '-A KUBE-VIP-EGRESS -d 10.244.0.0/16 -j RETURN',
+        '-A KUBE-VIP-EGRESS -d 10.96.0.0/12 -j RETURN',
+        '-A KUBE-VIP-EGRESS -s 10.244.11.4/32 -j MARK --set-xmark 0x40/0x40',
+      ),
+      rules('nat', '-A POSTROUTING -m mark --mark 0x40/0x40 -j SNAT --to-source 198.51.100.40'),
+    ],
+  },
+  {name: 'node-ports-from-balancer', load: [rules('raw', '-A PREROUTING ! -s 172.18.0.0/16 -p tcp -m tcp --dport 30000:32767 -j DROP')]},
+  {
+    name: 'nft-route-chain-other-table',
+    load: [
+      secondUplink('fwmark 0x77'),
+      nft(
+        'table inet r { chain out { type route hook output priority mangle; policy accept; ip daddr 10.244.12.0/24 meta mark set 0x77; }; }',
+      ),
+    ],
+  },
+  {
+    name: 'nft-dnat-map',
+    load: [
+      nft(
+        'table ip early { chain pre { type nat hook prerouting priority -110; policy accept; dnat to tcp dport map { 80 : 10.244.11.5, 81 : 10.244.11.4 }; }; }',
+      ),
+    ],
+  },
+  {
+    name: 'nft-dnat-address-and-port',
+    load: [
+      nft(
+        'table ip early { chain pre { type nat hook prerouting priority -110; policy accept; dnat ip to ip daddr . tcp dport map { 10.96.1.2 . 80 : 10.244.11.4 . 8080 }; }; }',
+      ),
+    ],
+  },
+  {
+    name: 'masquerade-low-ports',
+    load: [
+      rules('nat', '-I POSTROUTING -d 10.244.12.0/24 -p tcp -j MASQUERADE --to-ports 20000-30000'),
+      rules('filter', '-I FORWARD -p tcp --dport 20000:25000 -j DROP'),
+    ],
+  },
+  {
+    name: 'nft-typeof-set',
+    load: [
+      nft(
+        'table inet o {\n set s { typeof ip saddr . tcp dport; flags interval; elements = { 10.244.12.0/24 . 8080 }; }\n chain f { type filter hook forward priority 0; policy accept; ip saddr . tcp dport @s drop; }\n}\n',
+      ),
+    ],
+  },
+  {
+    name: 'nft-interface-and-address',
+    load: [
+      nft(
+        'table inet o {\n set s { type ifname . ipv4_addr; elements = { "cali4" . 10.96.1.2 }; }\n chain f { type filter hook prerouting priority -150; policy accept; iifname . ip daddr @s drop; }\n}\n',
+      ),
+    ],
+  },
+  {
+    name: 'set-bitmap-ip',
+    load: [
+      ipset('create bi bitmap:ip range 10.244.11.0/24', 'add bi 10.244.11.5'),
+      rules('filter', '-I FORWARD -m set --match-set bi src -m conntrack --ctstate NEW -j DROP'),
+    ],
+    isIPv4Only: true,
+  },
+  {
+    name: 'set-nomatch-one',
+    load: [
+      ipset('create nm hash:net', 'add nm 10.244.11.0/24', 'add nm 10.244.11.4/32 nomatch'),
+      rules('filter', '-I FORWARD -m set --match-set nm src -m conntrack --ctstate NEW -j DROP'),
+    ],
+  },
+  {
+    name: 'mark-or-and',
+    load: [
+      rules(
+        'mangle',
+        '-A PREROUTING -i cali4 -j MARK --or-mark 0x4000',
+        '-A PREROUTING -i cali4 -j MARK --and-mark 0xffffbfff',
+        '-A PREROUTING -i cali5 -j MARK --xor-mark 0x20',
+      ),
+    ],
+    ...decided,
+  },
+  {name: 'cluster-ips-local', load: [sh('ip route add local 10.96.0.0/12 dev lo')]},
+  {
+    name: 'ovn-node-port',
+    load: [
+      rules(
+        'nat',
+        ':OVN-KUBE-NODEPORT -',
+        '-I PREROUTING -j OVN-KUBE-NODEPORT',
+        '-I OUTPUT -j OVN-KUBE-NODEPORT',
+        '-A OVN-KUBE-NODEPORT -p tcp -m addrtype --dst-type LOCAL -m tcp --dport 30080 -j DNAT --to-destination 10.96.1.3:80',
+      ),
+    ],
+  },
+  {
+    name: 'nft-ipv6-solicit-accepted',
+    load: [
+      nftChain(
+        'input priority 0; policy drop;',
+        'ct state established,related accept',
+        'iif lo accept',
+        'icmpv6 type { nd-neighbor-solicit, nd-neighbor-advert, nd-router-advert } ip6 hoplimit 255 accept',
+        'tcp dport { 22, 8080 } accept',
+      ),
+      sh('ip -6 neighbour flush nud permanent'),
+    ],
+    isIPv6Only: true,
+  },
+  {
+    name: 'ovn-itp',
+    load: [
+      sh(
+        'ip link add ovn-k8s-mp0 type veth peer name beyond; ip link set ovn-k8s-mp0 up; ip link set beyond up; ip route add 10.96.0.0/12 dev ovn-k8s-mp0 table 7; ip rule add fwmark 0x1745ec lookup 7 pref 30',
+      ),
+      rules(
+        'mangle',
+        ':OVN-KUBE-ITP -',
+        '-A OUTPUT -j OVN-KUBE-ITP',
+        '-A OVN-KUBE-ITP -d 10.96.1.2/32 -p tcp -m tcp --dport 80 -j MARK --set-xmark 0x1745ec',
+      ),
+    ],
+  },
+  {
+    name: 'linkerd-first',
+    load: [
+      rules(
+        'nat',
+        ':PROXY_INIT_OUTPUT -',
+        '-I OUTPUT -j PROXY_INIT_OUTPUT',
+        '-A PROXY_INIT_OUTPUT -o lo -j RETURN',
+        '-A PROXY_INIT_OUTPUT -p tcp -m multiport --dports 8080,30080 -j RETURN',
+        '-A PROXY_INIT_OUTPUT -p tcp -d 10.96.0.0/12 -j REDIRECT --to-ports 4140',
+      ),
+    ],
+  },
+  {
+    name: 'ufw-docker',
+    load: [
+      ufw('DROP', '-s 10.244.0.0/16 -j ACCEPT', '-p tcp --dport 8080 -j ACCEPT'),
+      rules(
+        'filter',
+        ':DOCKER-USER -',
+        ':ufw-docker-logging-deny -',
+        '-I FORWARD -j DOCKER-USER',
+        '-A DOCKER-USER -s 10.0.0.0/8 -j RETURN',
+        '-A DOCKER-USER -s 172.16.0.0/12 -j RETURN',
+        '-A DOCKER-USER -p udp -m udp --sport 53 --dport 1024:65535 -j RETURN',
+        '-A DOCKER-USER -d 10.0.0.0/8 -p tcp -m tcp --tcp-flags FIN,SYN,RST,ACK SYN -j ufw-docker-logging-deny',
+        '-A ufw-docker-logging-deny -m limit --limit 3/min --limit-burst 10 -j LOG',
+        '-A ufw-docker-logging-deny -j DROP',
+        '-A DOCKER-USER -j RETURN',
+      ),
+    ],
+  },
+  {
+    name: 'azure-npm',
+    load: [
+      ipset(
+        'create azure-npm-2064349730 hash:net',
+        'add azure-npm-2064349730 10.244.11.4',
+        'create azure-npm-src hash:net',
+        'add azure-npm-src 10.244.0.0/16',
+      ),
+      rules(
+        'filter',
+        ':AZURE-NPM -',
+        ':AZURE-NPM-ACCEPT -',
+        ':AZURE-NPM-INGRESS -',
+        ':AZURE-NPM-INGRESS-ALLOW-MARK -',
+        ':AZURE-NPM-EGRESS -',
+        '-I FORWARD -m conntrack --ctstate NEW -j AZURE-NPM',
+        '-A AZURE-NPM -j AZURE-NPM-INGRESS',
+        '-A AZURE-NPM -j AZURE-NPM-EGRESS',
+        '-A AZURE-NPM -j AZURE-NPM-ACCEPT',
+        '-A AZURE-NPM-ACCEPT -j ACCEPT',
+        '-A AZURE-NPM-INGRESS -m set --match-set azure-npm-2064349730 dst -m set --match-set azure-npm-src src -j AZURE-NPM-INGRESS-ALLOW-MARK',
+        '-A AZURE-NPM-INGRESS -m set --match-set azure-npm-2064349730 dst -m mark ! --mark 0x4000 -j DROP',
+        '-A AZURE-NPM-INGRESS-ALLOW-MARK -j MARK --set-xmark 0x4000/0xffffffff',
+        '-A AZURE-NPM-INGRESS-ALLOW-MARK -j AZURE-NPM-EGRESS',
+      ),
+    ],
+    isPurpose: true,
+  },
+  {
+    name: 'sysctls-harmless',
+    load: [
+      sh(
+        'sysctl -qw net.ipv4.conf.all.rp_filter=2 net.ipv4.conf.all.src_valid_mark=1 net.ipv4.fwmark_reflect=1 net.ipv4.tcp_fwmark_accept=1 net.ipv4.ip_nonlocal_bind=1 net.ipv4.conf.all.log_martians=1 net.ipv4.tcp_timestamps=0 net.ipv4.conf.all.arp_filter=1 net.ipv4.conf.all.drop_unicast_in_l2_multicast=1 net.ipv4.fib_multipath_hash_policy=1; echo 1024 65535 > /proc/sys/net/ipv4/ip_local_port_range; echo 30000-32767 > /proc/sys/net/ipv4/ip_local_reserved_ports',
+      ),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {
+    name: 'forward-port-first',
+    load: [
+      nft(
+        'table inet pf {\n chain pre { type nat hook prerouting priority dstnat - 10; policy accept; iifname "eth0" tcp dport 30080 dnat ip to 10.244.11.5:8080; }\n}\n',
+      ),
+    ],
+    isIPv4Only: true,
+  },
+  {
+    name: 'rt-nexthop',
+    load: [nftChain('forward priority 0; policy accept;', 'rt ip nexthop 172.18.0.12 tcp dport 8080 drop')],
+    isIPv4Only: true,
+  },
+  {
+    name: 'rt-mtu',
+    load: [
+      nftChain(
+        'forward priority mangle; policy accept;',
+        'oifname "eth0" tcp flags syn tcp option maxseg size set rt mtu',
+        'rt ip nexthop 172.18.0.99 drop',
+      ),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {
+    name: 'added-then-dropped',
+    load: [
+      nft(
+        'table ip brute {\n set seen { type ipv4_addr; flags dynamic,timeout; timeout 5m; size 65535; }\n chain forward { type filter hook forward priority 0; policy accept; ct state new ip saddr 10.244.11.4 tcp dport 8080 add @seen { ip saddr }; ip saddr @seen drop; }\n}\n',
+      ),
+    ],
+    isIPv4Only: true,
+  },
+  {
+    name: 'set-target',
+    load: [
+      ipset('create knock hash:ip timeout 600'),
+      rules('mangle', '-A PREROUTING -i cali5 -p tcp -m tcp --dport 80 -j SET --add-set knock src --exist'),
+      rules('filter', '-I FORWARD -m set --match-set knock src -j DROP'),
+    ],
+  },
+  {name: 'nat-input-snat', load: [rules('nat', '-A INPUT -s 10.244.0.0/16 -j SNAT --to-source 172.18.0.50')], isPurpose: true},
+  {
+    name: 'calico-pre-dnat',
+    load: [
+      ipset('create cali40s:known hash:net', 'add cali40s:known 172.18.0.0/16', 'add cali40s:known 10.244.0.0/16'),
+      rules(
+        'mangle',
+        ':cali-PREROUTING -',
+        ':cali-from-host-endpoint -',
+        ':cali-fh-eth0 -',
+        ':cali-pi-known -',
+        '-I PREROUTING -j cali-PREROUTING',
+        '-A cali-PREROUTING -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT',
+        '-A cali-PREROUTING -m mark --mark 0x10000/0x10000 -j ACCEPT',
+        '-A cali-PREROUTING -j cali-from-host-endpoint',
+        '-A cali-from-host-endpoint -i eth0 -g cali-fh-eth0',
+        '-A cali-fh-eth0 -j MARK --set-xmark 0x0/0x20000',
+        '-A cali-fh-eth0 -m mark --mark 0x0/0x20000 -j cali-pi-known',
+        '-A cali-fh-eth0 -m mark --mark 0x10000/0x10000 -j RETURN',
+        '-A cali-fh-eth0 -m comment --comment "Drop if no policies passed packet" -m mark --mark 0x0/0x20000 -j DROP',
+        '-A cali-pi-known -m set --match-set cali40s:known src -j MARK --set-xmark 0x10000/0x10000',
+        '-A cali-pi-known -m mark --mark 0x10000/0x10000 -j RETURN',
+      ),
+    ],
+    isPurpose: true,
+  },
+  {
+    name: 'hygiene',
+    load: [
+      rules('raw', '-A PREROUTING -p tcp -m tcp --dport 80 -j TRACE', '-A PREROUTING -m pkttype --pkt-type broadcast -j DROP'),
+      rules(
+        'mangle',
+        '-A PREROUTING -m conntrack --ctstate INVALID -j DROP',
+        '-A PREROUTING -p tcp ! --syn -m conntrack --ctstate NEW -j DROP',
+        '-A PREROUTING -p tcp -m conntrack --ctstate NEW -m tcpmss ! --mss 536:65535 -j DROP',
+        '-A PREROUTING -p tcp --tcp-flags ALL NONE -j DROP',
+        '-A PREROUTING -s 127.0.0.0/8 ! -i lo -j DROP',
+        '-A PREROUTING -s 240.0.0.0/5 -j DROP',
+        '-A PREROUTING -s 169.254.0.0/16 -j DROP',
+      ),
+      rules(
+        'filter',
+        '-A INPUT -p tcp --tcp-flags RST RST -m limit --limit 2/s --limit-burst 2 -j ACCEPT',
+        '-A INPUT -m pkttype --pkt-type multicast -j DROP',
+      ),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {
+    name: 'docker-network-overlaps',
+    load: [sh('ip link add docker0 type bridge; ip link set docker0 up; ip addr add 10.244.12.1/25 dev docker0')],
+    isIPv4Only: true,
+  },
+  {
+    name: 'snat-to-vip-of-subnet',
+    load: [
+      sh('ip addr add 172.18.0.100/32 dev eth0'),
+      rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -d 10.244.12.0/24 -j SNAT --to-source 172.18.0.100'),
+    ],
+    isIPv4Only: true,
+    isPurpose: true,
+  },
+  {
+    name: 'vrrp-macvlan',
+    load: [
+      sh(
+        'ip link add vrrp.51 link eth0 address 00:00:5e:00:01:33 type macvlan mode private; ip link set vrrp.51 up; ip addr add 198.51.100.10/32 dev vrrp.51; sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.vrrp/51.accept_local=1',
+      ),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {name: 'far-pods-on-link', load: [sh('ip route add 10.244.12.0/25 dev eth0')], isIPv4Only: true},
+  {name: 'node-behind-link-of-pod', load: [sh('ip route add 172.18.0.12/32 dev cali4')], isIPv4Only: true},
 ];

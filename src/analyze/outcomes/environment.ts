@@ -1,4 +1,4 @@
-import {largest} from '../../model/lists.ts';
+import {largest, partition} from '../../model/lists.ts';
 import {once} from '../../model/once.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {type Address, contains, type Family, parseAddress, parseCidr, joinHostPort} from '../../model/address.ts';
@@ -76,6 +76,7 @@ export function environmentOf(
     linksWith: (property, value) => linksWith(facts, property, value),
     behind,
     interfaces,
+    gatewayTo: packet => gatewayTo(facts, packet),
     localAddresses: family => localRanges(facts)[family],
     inSet: (name, packet, directions, questions) => (sets === undefined ? null : isInSet(sets, name, packet, directions, questions)),
     knownTo,
@@ -84,9 +85,15 @@ export function environmentOf(
       sourcesOnLink(facts).find(({dev, address}) => dev === inInterface && address.family === family)?.address ??
       parseAddress(hostIP(facts, family) ?? ''),
     bareInterfaces: bareInterfaces(facts),
+    isKnownOutside: address => isKnownOutside(facts, address),
     masqueradeAddress: packet =>
       masqueradeAddress(facts, packet, own.has(packet.destination.text) ? 'lo' : interfaceOf(packet.destination)),
   };
+}
+
+function gatewayTo({network = noNetworkFacts}: NodeFacts, packet: Packet): string | null {
+  const route = routeOf(network, packet.destination, routeQuery(packet));
+  return route === 'unknown' || route.kind === 'unreachable' ? null : (route.gateway ?? '');
 }
 
 function linksWith({network}: NodeFacts, property: LinkProperty, value: string): readonly string[] | null {
@@ -214,6 +221,18 @@ const sourcesOnLink = once(({onLink = []}: NodeFacts) =>
     return [{dev, cidr, address}];
   }),
 );
+
+/** An address of the loopback or of a dummy device, in no network of the node, is known to those whom a router told of it. */
+function isKnownOutside({hostIPs, podCIDRs, onLink = [], network}: NodeFacts, {family, value}: Address): boolean {
+  const isBehindNone = (dev: string): boolean => dev === 'lo' || network?.links?.find(({name}) => name === dev)?.kind === 'dummy';
+  const [aside, near] = partition(onLink, ({name}) => isBehindNone(name));
+  const isIn = (texts: readonly string[]): boolean => holds(addressesIn(texts, family), value);
+  const isAside = aside.some(one => isIn([one.network]));
+  return !isAside || isIn([...hostIPs, ...podCIDRs, ...near.map(one => one.network)]);
+}
+
+/** What follows for packets with such a source address. */
+export const unknownOutside = 'which is in no network of this node: whether replies to it come back is not known';
 
 const bareInterfaces = once((facts: NodeFacts) => {
   const names = facts.allAddresses ? (facts.network?.links ?? []).map(({name}) => name) : [];

@@ -12,6 +12,7 @@ import {usesClusterEndpoints} from '../../model/service-port.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {AlikeInterfaces, ConnectionOutcome, Environment, NodeRule, Packet} from '../../trace/packet.ts';
 import type {NoteCondition} from '../../trace/sender-space.ts';
+import {drawnPorts} from '../../trace/run-rule.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
 import {markObstacle} from '../outcomes/environment.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
@@ -387,7 +388,10 @@ function probesFromElsewhere(
       : kind === 'remote-pod' || isRoutedFlat(groups, environment, context.family);
     if (!isSent) return [];
     const source: Source = {kind, address: formatAddress(context.family, low + (high - low) / 2n), interface: null};
-    return directProbe(port, endpoint, source) ?? [];
+    const probe = directProbe(port, endpoint, source);
+    if (probe === null) return [];
+    // Masquerading drew a new source port for what has the address of a node.
+    return kind === 'other-node' ? {...probe, packet: {...probe.packet, drawnPorts}} : probe;
   });
 }
 

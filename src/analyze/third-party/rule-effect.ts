@@ -10,6 +10,7 @@ import {plural} from '../../model/text.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {ConnectionOutcome, Environment, NodeRule} from '../../trace/packet.ts';
+import {unknownOutside} from '../outcomes/environment.ts';
 import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
 import {sourceName} from '../outcomes/sources.ts';
@@ -361,7 +362,7 @@ function isPod(destination: string | null, {pods, remotePods}: WalkedProbe): boo
 }
 
 /**
- * SNAT to an address that the node does not have: no reply comes back. Those of pods here pass the node, which translates them before it asks
+ * SNAT to an address that the node does not have, or that nobody else may know: no reply comes back. Those of pods here pass the node, which translates them before it asks
  * for a route.
  */
 function wrongAddress(
@@ -369,12 +370,16 @@ function wrongAddress(
   {probe, environment, pods}: WalkedProbe,
   {isOwn, context: {facts}}: EffectCase,
 ): Effect | null {
-  if (sourceAfter === undefined || !facts.allAddresses || environment.isLocal(sourceAfter) !== false) return null;
+  if (sourceAfter === undefined || !facts.allAddresses) return null;
   const end = parseAddress(splitHostPort(destination ?? '').address);
   if (end !== null && holds(pods, end.value) && !holds(pods, sourceAfter.value)) return null;
   const rule = path.findLast(one => !isOwn(one) && masquerades(one)) ?? null;
-  const what = `${whose(probe)} get the source address ${sourceAfter.text}, which the node does not have`;
-  return rule === null ? null : {kind: 'postrouting-broken', rule, ...withEffect(what, 'replies do not come back')};
+  const what = `${whose(probe)} get the source address ${sourceAfter.text}`;
+  if (rule === null) return null;
+  if (environment.isLocal(sourceAfter) === false)
+    return {kind: 'postrouting-broken', rule, ...withEffect(`${what}, which the node does not have`, 'replies do not come back')};
+  const isAnswered = environment.isKnownOutside?.(sourceAfter) !== false || (end !== null && environment.isLocal(end) !== false);
+  return isAnswered ? null : {kind: 'undecided-path', rule, detail: `${what}, ${unknownOutside}`};
 }
 
 /** A rule that keeps packets from kube-proxy's rules. */

@@ -1,7 +1,9 @@
 import {once} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
-import {type Address, addressInside, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Address, addressInside, type Cidr, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
+import {intersect, intervalsOf} from '../../model/intervals.ts';
+import {addressesIn} from '../../parse/nftables/address-list.ts';
 import {podPorts} from '../../model/node/bridges.ts';
 import {type Link, type NetworkFacts, noNetworkFacts, routeOf, type RouteResult} from '../../model/node/node-facts.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
@@ -9,8 +11,8 @@ import {fileText, type ApiObjects} from '../../model/snapshot.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {internalIPs} from '../../expect/api-index.ts';
-import {podCIDRsOf} from '../../expect/own-pods.ts';
-import {misledTo, outsideOf} from '../../model/node/policy-routing.ts';
+import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
+import {leadsToNoNode, misledTo, nodeBehind, outsideOf} from '../../model/node/policy-routing.ts';
 
 /** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
 interface PodAddress {
@@ -138,16 +140,28 @@ interface Misled {
   readonly found: readonly Unrouted[];
 }
 
-/** By routes to single addresses, as a network plugin leaves them behind, or makes for an address that two pods have. */
+/**
+ * By routes to single addresses, as a network plugin leaves them behind, or makes for an address that two pods have; or by the network of an
+ * interface that overlaps theirs.
+ */
 export function misledPods(context: NodeCheckContext, family: Family): readonly Misled[] {
   const pods = nodesOfPods(podAddresses(context, family));
   const nodes = nodesByInternalIP(context.api);
-  const found = (networkOf(context).routes[family] ?? []).flatMap(({to: cidr}) => {
-    const address = cidr.prefix === (family === 'IPv4' ? 32 : 128) ? parseAddress(cidr.text.replace(/\/.*/, '')) : null;
-    const node = address === null ? undefined : (pods.get(address.text) ?? nodes.get(address.text));
-    if (address === null || node === undefined) return [];
-    const to = misledTo(context.facts, {address, node}, text => nodes.get(text) ?? null);
-    return to === null ? [] : [{node, address, to}];
+  const network = networkOf(context);
+  const nodeAt = (address: string): string | null => nodes.get(address) ?? null;
+  const found = (network.routes[family] ?? []).flatMap(({to: cidr, hops}) => {
+    const isSingle = cidr.prefix === (family === 'IPv4' ? 32 : 128);
+    const isAside = ({dev, gateway}: (typeof hops)[number]): boolean =>
+      gateway === null && (leadsToNoNode(context.facts, dev) || nodeBehind(network, {family, value: cidr.base}, nodeAt) !== null);
+    if (!isSingle && !hops.some(isAside)) return [];
+    const inside = isSingle ? [cidr.text.replace(/\/.*/, '')] : [pods, nodes].flatMap(holders => addressesWithin(cidr, holders));
+    return inside.flatMap(text => {
+      const address = parseAddress(text);
+      const node = address === null ? undefined : (pods.get(address.text) ?? nodes.get(address.text));
+      if (address === null || node === undefined) return [];
+      const to = misledTo(context.facts, {address, node, isPod: addressesOfPods(context.api).has(address.text)}, nodeAt);
+      return to === null ? [] : [{node, address, to}];
+    });
   });
   return [...Map.groupBy(found, ({to}) => to)].map(([to, same]) => ({
     to,
@@ -157,6 +171,17 @@ export function misledPods(context: NodeCheckContext, family: Family): readonly 
     })),
   }));
 }
+
+/** Some of the addresses in a network. */
+function addressesWithin({text, family}: Cidr, holders: ReadonlyMap<string, string>): readonly string[] {
+  const network = addressesIn([text], family);
+  if (intersect(network, rangesOf(holders)).length === 0) return [];
+  return [...holders.keys()].filter(one => intersect(network, addressesIn([one], family)).length > 0).slice(0, 100);
+}
+
+const rangesOf = once((holders: ReadonlyMap<string, string>) =>
+  intervalsOf([...holders.keys()].flatMap(text => addressesIn([text], text.includes(':') ? 'IPv6' : 'IPv4'))),
+);
 
 const nodesOfPods = once(
   (pods: ReadonlyMap<string, readonly PodAddress[]>) =>

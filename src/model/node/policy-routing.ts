@@ -279,20 +279,57 @@ export function detourOf(facts: NodeFacts, destination: Address, query: RouteQue
  * a way that may be right, or if that is not known.
  */
 export function misledTo(
-  {network = noNetworkFacts, name, primaryInterface}: NodeFacts,
-  {address, node}: {readonly address: Address; readonly node: string},
+  facts: NodeFacts,
+  {address, node, isPod}: {readonly address: Address; readonly node: string; readonly isPod: boolean},
   nodeAt: (address: string) => string | null,
 ): string | null {
+  const {network = noNetworkFacts, name, primaryInterface} = facts;
   const route = routeOf(network, address, {mark: 0, iif: 'lo'});
   if (route === 'unknown' || route.kind === 'unreachable') return null;
-  const {kind, dev, gateway} = route;
+  const {dev, gateway} = route;
+  if (!isUnicast(route)) return node !== name || isPod ? 'the node itself, which has the address too' : null;
   if (node === name) {
     const other = gateway === null ? null : nodeAt(gateway);
     return other === null || other === name ? null : `${gateway}, the address of ${other}`;
   }
-  if (kind === 'local') return 'the node itself, which has the address too';
-  const isOfPod = network.links?.some(link => link.name === dev && link.isPeerElsewhere && link.master === null) === true;
-  return gateway === null && dev !== primaryInterface && isOfPod ? `${dev}, the interface of a pod of this node` : null;
+  if (gateway !== null) return null;
+  const link = network.links?.find(one => one.name === dev);
+  if (dev !== primaryInterface && link?.isPeerElsewhere === true && link.master === null)
+    return `${dev}, the interface of a pod of this node`;
+  if (leadsToNoNode(facts, dev)) return `${dev}, which leads to no other node`;
+  // Another table that names them may have its reasons.
+  const isOfMain = network.policyRules[address.family]?.every(isUsualRule) === true;
+  return isOfMain && asksForAll(facts, route) && nodeBehind(network, address, nodeAt) === node
+    ? `${dev}, where a route of its own finds nobody, while another one leads to ${node}`
+    : null;
+}
+
+/** The node whose address is the gateway of a route to an address, whichever route the kernel takes; null without one. */
+export function nodeBehind(
+  {routes}: NetworkFacts,
+  {family, value}: Pick<Address, 'family' | 'value'>,
+  nodeAt: (address: string) => string | null,
+): string | null {
+  const address = {family, value, text: ''};
+  for (const {to, hops, table} of routes[family] ?? []) {
+    const gateway = table === 'main' && to.prefix > 0 && contains(to, address) ? hops[0]?.gateway : null;
+    const node = gateway == null ? null : nodeAt(gateway);
+    if (node !== null) return node;
+  }
+  return null;
+}
+
+/**
+ * The loopback, a dummy device, or a bridge that has containers of the node and nothing else on it, such as docker0. Where the node is a
+ * container itself, its uplinks look like the links of such.
+ */
+export function leadsToNoNode({network = noNetworkFacts, primaryInterface}: NodeFacts, dev: string | null): boolean {
+  const {links} = network;
+  const kind = links?.find(({name}) => name === dev)?.kind;
+  if (dev === primaryInterface || kind !== 'bridge') return dev === 'lo' || kind === 'dummy';
+  const ports = links?.filter(({master}) => master === dev) ?? [];
+  const isContainer = links?.some(({name, isPeerElsewhere}) => name === primaryInterface && isPeerElsewhere) !== false;
+  return ports.length === 0 || (!isContainer && ports.every(({isPeerElsewhere}) => isPeerElsewhere));
 }
 
 /** A rule that nodes without policy routing have. */

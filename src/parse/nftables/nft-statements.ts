@@ -292,6 +292,7 @@ function selectorLength(reader: TokenReader): number {
   if (first === 'meta' || first === 'exthdr' || (headers.has(first) && isField(second))) return 2;
   if (first === 'ct') return conntrackLength(reader);
   if (first === 'fib') return untilWord(reader, fibResults);
+  if (first === 'rt') return untilWord(reader, /^(?:nexthop|classid|mtu|ipsec)$/);
   if (first === 'numgen') return reader.peek(4) === 'offset' ? 6 : 4;
   if (first === 'symhash') return reader.peek(3) === 'offset' ? 5 : 3;
   if (first === 'jhash') return hashLength(reader);

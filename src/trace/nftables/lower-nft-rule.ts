@@ -174,6 +174,8 @@ function lowerSelector(text: string): Field {
   if (first === 'numgen') return {name: 'random', first: Number(offset), count: Number(count)};
   if (first === 'jhash' || first === 'symhash') return lowerHash(text);
   if (first === 'fib') return lowerFib(words);
+  if (first === 'rt' && words.at(-1) === 'nexthop')
+    return {name: 'next hop', ...(second === 'nexthop' ? {} : {of: second === 'ip' ? 'IPv4' : 'IPv6'})};
   const [, way, about] = /^(?:meta )?([io]if)(group|kind|type)$/.exec(text) ?? [];
   if (way !== undefined) return {name: way === 'iif' ? 'iif' : 'oif', about: about as LinkProperty};
   if (text === 'meta random') return {name: 'random', first: 0, count: 2 ** 32};
