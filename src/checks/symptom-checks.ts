@@ -205,9 +205,13 @@ const table = [
     code: 'ST219',
     name: 'health-check-port-blocked',
     severity: 'warning',
-    summary: 'The accept rule of a healthCheckNodePort is missing',
+    summary: 'Health checks of load balancers are not let through: the accept rule is missing, or another rule refuses them first',
     remedy: logFirst('did not write the rule'),
     command: logAndRestart,
+    ofThirdParty: {
+      remedy: 'Open the port for the load balancer in the tool that wrote the rule (firewalld, ufw, a security agent).',
+      command: listPlace,
+    },
   },
   {
     code: 'ST301',

@@ -20,6 +20,7 @@ import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
 import {bridgeSymptoms} from './bridge-rules.ts';
+import {healthCheckSymptoms} from './health-check-ports.ts';
 import {hostPortSymptoms} from './host-ports.ts';
 import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../outcomes/senders.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
@@ -102,6 +103,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
   return [
     ...onBridges,
     ...ofNeighbors,
+    ...healthCheckSymptoms({side: thirdPartyCase.sides.all, ports, groups: walks.groups, effects: walks.effects}),
     ...hostPortSymptoms({side: thirdPartyCase.sides.all, rules, tables, groups: walks.groups, effects: walks.effects}),
     ...symptoms,
     ...masquerading,
