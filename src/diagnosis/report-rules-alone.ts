@@ -1,8 +1,7 @@
 import {readNft} from '../analyze/nftables/nft-rules.ts';
-import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
 import {staleBesideLists, whatTextSays} from '../analyze/services-in-rules/what-text-says.ts';
-import {onlyRules, printedByNft, type Report, withoutJump} from '../model/report.ts';
+import {onlyRules, printedByNft, type Report} from '../model/report.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
@@ -24,7 +23,9 @@ export function reportRulesAlone(
   for (const node of snapshot.nodes) diagnosis.add(node);
   const report = diagnosis.report([]);
   const shown = snapshot.nodes.flatMap(node => countTraces(select(servicesInRules(node)), node));
-  const reasons = new Map(snapshot.nodes.map(node => [node.name, (shown.length > 0 ? null : whyNoService(node)) ?? saidOf(node)] as const));
+  const reasons = new Map(
+    snapshot.nodes.map(node => [node.name, shown.length === 0 && isPrintedByNft(node) ? printedByNft : saidOf(node)] as const),
+  );
   const chains = new Set(shown.flatMap(chainsOf));
   const isShown = ({name, namespace}: ServiceName): boolean =>
     shown.some(({service}) => service.name === name && service.namespace === namespace);
@@ -117,25 +118,9 @@ function withEqualShares(traces: readonly PortTrace[], findings: readonly Findin
   }));
 }
 
-/** Why its rules show no Service; null where they do not tell it. */
-function whyNoService(node: NodeDump): string | null {
-  if (isPrintedByNft(node)) return printedByNft;
-  return lacksJump(node) ? withoutJump : null;
-}
-
 function saidOf(node: NodeDump): string | null {
   const said = whatTextSays(node).map(({text}) => text);
   return said.length === 0 ? null : `The text shows: ${someOf(said, {max: 3})}.`;
-}
-
-function lacksJump(node: NodeDump): boolean {
-  const nat = [...readDumps(node).current.values()].flatMap(({tables}) => tables.get('nat') ?? []);
-  const rules = nat.flatMap(({chains}) => chains.get('PREROUTING') ?? []).flatMap(chain => (chain.complete ? chain.rules() : []));
-  return (
-    rules.length > 0 &&
-    nat.every(({chains}) => [...chains.startingWith('KUBE-')].length === 0) &&
-    !rules.some(({text}) => text.includes('KUBE-'))
-  );
 }
 
 function isPrintedByNft(node: NodeDump): boolean {

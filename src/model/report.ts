@@ -14,10 +14,6 @@ export const onlyRules = 'from rules alone: nothing to compare with';
 export const printedByNft =
   "kube-proxy's rules of iptables as nft prints them, without the names of Services: paste what iptables-save prints";
 
-/** What PREROUTING of table nat shows where it is whole, and no chain of kube-proxy is there. */
-export const withoutJump =
-  'PREROUTING of table nat is shown whole, and nothing in it leads to KUBE-SERVICES. In iptables and IPVS mode kube-proxy writes that jump when it starts: a firewall that was reloaded since may have removed it. A restart of kube-proxy writes it again.';
-
 /** The result of a run: the data behind every output format. */
 export interface Report {
   readonly tool: {readonly name: string; readonly version: string};

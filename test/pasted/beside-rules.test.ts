@@ -99,6 +99,14 @@ describe('real servers of IPVS', () => {
   });
 });
 
+test('an external IP that no rule has is told, whatever its type', () => {
+  const row = 'NAME  TYPE       CLUSTER-IP   EXTERNAL-IP  PORT(S)  AGE\nweb   ClusterIP  10.96.0.1    192.0.2.7    443/TCP  3d\n\n';
+  expect(said(row + chain(kubernetes))).toMatch(
+    /^KUBE-SERVICES of table nat has no entry for web \(192\.0\.2\.7, port 443\), which kubectl lists/,
+  );
+  expect(said(row + chain(kubernetes, kubernetes.replace('10.96.0.1', '192.0.2.7').replace('cluster', 'external')))).toBe('');
+});
+
 describe('an address of a load balancer', () => {
   const row =
     'NAME  TYPE          CLUSTER-IP   EXTERNAL-IP    PORT(S)       AGE\nweb   LoadBalancer  10.96.0.1    192.0.2.7      443:30100/TCP  3d\n\n';

@@ -241,7 +241,7 @@ test('a PREROUTING of nat that is whole, and leads to no chain of kube-proxy, is
   const listed = `$ iptables -nL PREROUTING -t nat\nChain PREROUTING (policy ACCEPT)\ntarget     prot opt source               destination\n`;
   const none = 'These rules contain no Service of kube-proxy.';
   const lacks =
-    /^These rules contain no Service of kube-proxy\. PREROUTING of table nat is shown whole, and nothing in it leads to KUBE-SERVICES\./;
+    /^These rules contain no Service of kube-proxy\. The text shows: PREROUTING of table nat does not lead to KUBE-SERVICES: in iptables and IPVS mode /;
   expect(lastLine(`${listed}${row}`)).toMatch(lacks);
   const saved = '*nat\n:PREROUTING ACCEPT [0:0]\n:DOCKER - [0:0]\n-A PREROUTING -j DOCKER\nCOMMIT\n';
   expect(lastLine(saved)).toMatch(lacks);

@@ -172,11 +172,14 @@ function parseComment(comment: string): CommentedPort | null {
     '',
   );
   // Who pastes rules may have put words in the place of names, as in <namespace>/my_service.
-  const found = /^([\w<*][\w.<>*-]*)\/([\w<*][\w.<>*-]*)(?::([\w<>*-]*))?(?:\s+(.*))?$/.exec(text);
-  if (found === null) return null;
-  const [, namespace = '', name = '', portName = '', rest = ''] = found;
+  const found = /^(?:([\w<*][\w.<>*-]*)\/)?([\w<*][\w.<>*-]*)(?::([\w<>*-]*))?(?:\s+(.*))?$/.exec(text);
+  if (found === null || (found[1] === undefined && !isOfService.test(text))) return null;
+  const [, namespace = 'unnamed', name = '', portName = '', rest = ''] = found;
   return {namespace, name, portName, rest};
 }
+
+/** Of a comment without the namespace, which who pastes it may have left out. */
+const isOfService = /^\S+ (?:has no (?:local )?endpoints|(?:cluster|external|loadbalancer) IP)$/;
 
 /** The Service ports of chains, by the 16 characters that all chains of one have in common. */
 function portsByHash(ruleset: Ruleset): ReadonlyMap<string, CommentedPort> {

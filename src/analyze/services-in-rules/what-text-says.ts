@@ -15,6 +15,7 @@ import {isTableFull, refusingHosts, stoppedPackets} from '../../parse/pasted/ker
 import {wholeText} from '../../parse/pasted/split-text.ts';
 import {parseSysctls} from '../../parse/network-facts.ts';
 import {endOfTrace, tracedPackets} from '../../parse/pasted/traced-packets.ts';
+import {beyondRules} from './beyond-rules.ts';
 import {type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
 import {unmetNftRules, unmetRules} from './what-rules-say.ts';
 
@@ -58,6 +59,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...waitingConnections(lines, fileText(node, 'conntrack')),
     ...strandedFlows(fileText(node, 'conntrack'), traces),
     ...told([
+      ...beyondRules(node, {lines, listed, traces, rulesets, nft}),
       ...hostPortsBefore(rulesets, traces),
       ...rulesets.flatMap(unmetRules),
       ...rulesets.flatMap(notMasqueraded),
@@ -154,7 +156,7 @@ function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly 
 }
 
 /** Services that kubectl lists, and that rules which are shown whole do not have. */
-function lackedEntries(read: WholeText, {services, endpoints, empty}: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
+function lackedEntries(read: WholeText, {services, endpoints, empty, ready}: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
   const keyOf = (address: string | null | undefined, port: number): string => `${address ?? 'node port'} ${port}`;
   const shown = new Set(
     traces.flatMap(({entries}) => entries.map(({entry}) => keyOf(entry.kind === 'nodePort' ? null : entry.address, entry.port))),
@@ -171,7 +173,8 @@ function lackedEntries(read: WholeText, {services, endpoints, empty}: Listed, tr
       // kube-proxy refuses packets to a Service without endpoints in another table, and has a virtual server in IPVS mode.
       if (whole === null || (empty.has(name) && !whole.isOfIpvs)) return [];
       const ends = [...(endpoints.get(name) ?? [])];
-      const otherwise = `, unless ${whole.isOfIpvs || ends.length > 0 ? '' : 'it has no endpoint, or '}another proxy serves it`;
+      const isServed = whole.isOfIpvs || (ends.length > 0 && ready.has(name));
+      const otherwise = `, unless ${isServed ? '' : `it has no ${ends.length > 0 ? 'ready ' : ''}endpoint, or `}another proxy serves it`;
       const why = `${ends.length > 0 ? ` with the endpoints ${someOf(ends)}` : ''}${otherwise}`;
       const what = address === null ? `node port ${lacked.join(', ')}` : `${address}, port ${lacked.join(', ')}`;
       const about = address === null ? lacked.map(String) : [address];

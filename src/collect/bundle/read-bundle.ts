@@ -20,6 +20,7 @@ import {errorText, namespacedName, plural, shellWord, someOf} from '../../model/
 import {attempt, parseJson} from '../../parse/attempt.ts';
 import {plainText} from '../../parse/lines.ts';
 import {parseConntrack} from '../../parse/conntrack.ts';
+import {listedIn} from '../../parse/pasted/listed-objects.ts';
 import {snapshotOfText, noDump} from '../../parse/pasted/split-text.ts';
 import {
   configMapShape,
@@ -70,11 +71,18 @@ function listOfConnections(content: Buffer): string | null {
   const translated = new Set(all.filter(isTranslated).map(({original}) => `${original.destination} ${original.destinationPort}`));
   // What goes nowhere, while rules translate others to the same address, is what is looked for.
   const stuck = all.find(flow => !isTranslated(flow) && translated.has(`${flow.original.destination} ${flow.original.destinationPort}`));
-  const told = stuck ?? all[0];
+  const {services, endpoints, ready} = listedIn(content.toString('utf8', 0, maxShown).split('\n'));
+  const listedFor = ({original, reply}: (typeof all)[number]): readonly string[] => {
+    const own = services.find(({clusterIPs}) => clusterIPs.includes(original.destination))?.name ?? '';
+    const list = ready.has(own) ? [...(endpoints.get(own) ?? [])] : [];
+    return list.includes(joinHostPort(reply.source, reply.sourcePort)) ? [] : list;
+  };
+  const stale = all.find(flow => isTranslated(flow) && listedFor(flow).length > 0);
+  const told = stuck ?? stale ?? all[0];
   if (told === undefined) return null;
   const {line, original, reply} = told;
   const way = isTranslated(told)
-    ? `its packets go to ${joinHostPort(reply.source, reply.sourcePort)}`
+    ? `its packets go to ${joinHostPort(reply.source, reply.sourcePort)}${told === stale ? `, which is none of the endpoints that kubectl lists (${someOf(listedFor(told))}), and go there as long as they come` : ''}`
     : `no rule translated ${original.destination}, and rules are not asked again while this connection lasts`;
   return `is a list of tracked connections, without rules. Of the one on line ${line}, ${way}. To check it, put it into a bundle as nodes/NAME/conntrack`;
 }

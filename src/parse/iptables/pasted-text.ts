@@ -204,12 +204,13 @@ function isPlain(text: string): boolean {
   return /^[\x00-\x7f]*$/.test(text);
 }
 
-/** Full-width letters, spaces of other widths, typographic quotes, and dashes that replace two hyphens. */
+/** Full-width letters, spaces of other widths, typographic quotes, dashes that replace two hyphens, and frames. */
 function withPlainCharacters(line: string): string {
   const narrow = line
     .replace(/[\uff01-\uff5e]/g, letter => String.fromCharCode(letter.charCodeAt(0) - 0xfee0))
     .replace(/[\u00a0\u2000-\u200a\u202f\u3000]/g, ' ')
-    .replace(/\u200b|\u200c|\u200d|\ufeff/g, '');
+    .replace(/\u200b|\u200c|\u200d|\ufeff/g, '')
+    .replace(/^\s*[\u2500-\u257f]\s?|\s*[\u2500-\u257f]\s*$/g, '');
   const straight = narrow.includes('"') ? narrow : narrow.replace(/[\u201c\u201d\u201e\u201f]/g, '"');
   return straight.replace(/^(\s*)[\u2010-\u2015\u2212](?=[AIDNP] )/, '$1-').replace(/(?<=\s)[\u2012-\u2015\u2212](?=[a-z])/g, '--');
 }

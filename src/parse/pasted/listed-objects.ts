@@ -119,7 +119,7 @@ export interface ListedService {
   readonly name: string;
   readonly clusterIPs: readonly string[];
   readonly ports: readonly ListedPort[];
-  /** Addresses of load balancers for which kube-proxy writes rules: of those that a list has without their `ipMode` it is not known. */
+  /** External IPs, and addresses of load balancers for which kube-proxy writes rules: of those that a list has without their `ipMode` it is not known. */
   readonly balancers?: readonly string[];
 }
 
@@ -149,18 +149,22 @@ export function listedIn(lines: readonly string[]): Listed {
   const services: ListedService[] = [];
   const inSlices = new Set<string>();
   const hasNoMode = onceAsked(() => lines.some(line => withoutMode.test(line)));
+  // Of other types the column has spec.externalIPs.
+  const isProgrammed = (type: string): boolean => type === 'ClusterIP' || type === 'NodePort' || (type === 'LoadBalancer' && hasNoMode());
+  const withoutReady = new Set<string>();
   for (const {name, field} of rowsOf(lines)) {
     if (field('ADDRESSTYPE') !== '') {
       const service = name.replace(/-[a-z0-9]{5}$/, '');
       inSlices.add(service);
       pushTo(texts, service, withPorts(field('ENDPOINTS'), field('PORTS')));
     } else if (field('ENDPOINTS') !== '') pushTo(texts, name, field('ENDPOINTS'));
+    if (field('ADDRESSTYPE') === '' && field('ENDPOINTS') === '<none>') withoutReady.add(name);
     if (field('CLUSTER-IP') !== '')
       services.push({
         name,
         clusterIPs: [field('CLUSTER-IP')],
         ports: field('PORT(S)').split(',').flatMap(listedPort),
-        balancers: field('TYPE') === 'LoadBalancer' && hasNoMode() ? addressesIn(field('EXTERNAL-IP')) : [],
+        balancers: isProgrammed(field('TYPE')) ? addressesIn(field('EXTERNAL-IP')) : [],
       });
   }
   for (const each of [...described(lines), ...objectsIn(lines)]) {
@@ -175,7 +179,8 @@ export function listedIn(lines: readonly string[]): Listed {
       [...texts].flatMap(([key, list]) => (isWhole(list) ? [[key, new Set(list.flatMap(text => text.split(',')))] as const] : [])),
     ),
     ready: new Set([...texts.keys()].filter(name => !inSlices.has(name))),
-    empty: new Set([...texts].flatMap(([key, list]) => (list.every(text => text === '<none>') ? [key] : []))),
+    // EndpointSlices have those that are not ready, too.
+    empty: new Set([...texts].flatMap(([key, list]) => (list.every(text => text === '<none>') || withoutReady.has(key) ? [key] : []))),
   };
 }
 

@@ -3,6 +3,7 @@ import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
+import {commandAnswers} from './command-answers.ts';
 import {listedObjects} from './listed-objects.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
 import {isTableFull, listedSwitches, refusingHosts, stoppedPackets} from './kernel-lines.ts';
@@ -35,6 +36,13 @@ export function noDump(content: Buffer): string {
     return `is a log of a program that does not reach ${address} (${why}): what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (log !== null)
     return `is a log of kube-proxy alone, ${failure === '' ? 'without an error' : `in which no failure is known. Its last error is: ${failure}`}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
+  // Other programs load rules too, such as the pods of a load balancer.
+  const ofCommand =
+    log === null && lines.some(line => /\b(?:ip6?tables(?:-restore)?|ipset) v\d\S*(?: .*)?: /.test(line))
+      ? troubleIn(lines.join('\n'))
+      : '';
+  if (typeof ofCommand !== 'string')
+    return `has no rules, and what a command says: ${ofCommand.line.trim()} (${ofCommand.failure.cause}). What the rules are, iptables-save or nft list ruleset prints`;
   const unserved = unservedIn(lines);
   if (unserved !== null) return `has no rules, and what the kernel says: ${unserved}. What the node has, ipvsadm -Ln prints`;
   const traced = tracedPackets(lines);
@@ -47,6 +55,8 @@ export function noDump(content: Buffer): string {
     (refusing === undefined ? null : `${refusing} answers with "admin prohibited": a rule with REJECT on that host stops the packets`);
   if (ofKernel !== null || isTableFull(lines))
     return `has no rules, and what the kernel says: ${ofKernel ?? 'its table of connections is full, and it drops packets of new ones'}. What the rules there are, iptables-save or nft list ruleset prints`;
+  const [answer] = commandAnswers(lines);
+  if (answer !== undefined) return `has no rules, and shows: ${answer}`;
   const described = describedService(lines) ?? listedObjects(lines);
   if (described !== null) return described;
   if (listedDevice(lines) !== null)
@@ -197,7 +207,7 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
   const lists = /^(?:Endpoint(?:s|Slice),)(?:Node,)?Service$/.test([...listed].sort().join());
   const shows =
     lists ||
-    own.some(line => line.includes("is incompatible, use 'nft' tool")) ||
+    own.some(line => line.includes("is incompatible, use 'nft' tool") || isRuleOfNft.test(line)) ||
     lines.some(
       line =>
         /kube-proxy.*\blogs?\b|\blogs?\b.*kube-proxy/.test(line) ||

@@ -262,6 +262,16 @@ describe('a bare dump', () => {
     // Of several, the one that goes nowhere.
     const both = join(folder.bundle({file: `${flow('10.244.1.7')}${flow('10.10.10.10')}`}), 'file');
     await expect(readBundle(both)).rejects.toThrow('Of the one on line 2, no rule translated 10.10.10.10');
+    // Or that goes to none of the endpoints that kubectl lists.
+    const lists = (end: string) =>
+      `NAME  TYPE       CLUSTER-IP   EXTERNAL-IP  PORT(S)  AGE\nweb   ClusterIP  10.10.10.10  <none>       80/UDP   3d\n\nNAME  ENDPOINTS  AGE\nweb   ${end}  3d\n\n`;
+    const beside = (end: string) => join(folder.bundle({file: `${lists(end)}${flow('10.244.1.9')}${flow('10.244.1.7')}`}), 'file');
+    await expect(readBundle(beside('10.244.1.9:80'))).rejects.toThrow(
+      'Of the one on line 8, its packets go to 10.244.1.7:80, which is none of the endpoints that kubectl lists (10.244.1.9:80), and go there as long as they come',
+    );
+    await expect(readBundle(beside('10.244.1.7:80,10.244.1.9:80'))).rejects.toThrow(
+      'Of the one on line 7, its packets go to 10.244.1.9:80. ',
+    );
   });
 
   test('that is empty is said to be empty', async () => {

@@ -1,0 +1,194 @@
+import {contains, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
+import {pushTo} from '../../model/lists.ts';
+import {matchOptionOf, type Ruleset} from '../../model/ruleset.ts';
+import type {NftRuleset} from '../../model/nft-ruleset.ts';
+import type {PortTrace} from '../../model/service-trace.ts';
+import {fileText, type NodeDump} from '../../model/snapshot.ts';
+import {plural, servicePortText, someOf} from '../../model/text.ts';
+import {parseConntrack} from '../../parse/conntrack.ts';
+import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
+import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
+import {commandAnswers} from '../../parse/pasted/command-answers.ts';
+import type {Listed} from '../../parse/pasted/listed-objects.ts';
+import {listedRoutes} from '../../parse/pasted/listed-routes.ts';
+import {ipsetsOf} from '../proxy-mode.ts';
+
+interface ShownBeside {
+  readonly lines: readonly string[];
+  readonly listed: Listed;
+  readonly traces: readonly PortTrace[];
+  readonly rulesets: readonly Ruleset[];
+  readonly nft: NftRuleset | null;
+}
+
+/** What routes, lists, sets, connections and answers of commands show beside the rules, each in a few words. Most telling first. */
+export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets, nft}: ShownBeside): readonly string[] {
+  const tracked = fileText(node, 'conntrack');
+  return [
+    ...leftBehind(lines, listed, traces),
+    ...unroutedEndpoints(lines, traces),
+    ...rulesets.flatMap(ruleset => refusedAddresses(ruleset, ipsetsOf(node))),
+    ...untranslatedFlows(tracked, traces),
+    ...silentServers(lines),
+    ...stuckConnections(lines, listed),
+    ...lackedServers(lines, traces),
+    ...commandAnswers(lines),
+    ...(nft === null ? lackedJump(rulesets) : []),
+  ];
+}
+
+/** Endpoints to which the routes of the same text do not lead, while they lead to pods of other nodes. */
+function unroutedEndpoints(lines: readonly string[], traces: readonly PortTrace[]): readonly string[] {
+  const routes = listedRoutes(lines);
+  if (routes === null) return [];
+  const ends = new Set(traces.flatMap(({entries}) => entries.flatMap(({endpoints}) => endpoints.map(({hostPort}) => hostPort))));
+  const lost = [...ends].flatMap(hostPort => {
+    const address = parseAddress(splitHostPort(hostPort).address);
+    if (address?.family !== 'IPv4') return [];
+    const [best] = routes.filter(({to}) => contains(to, address)).toSorted((a, b) => b.to.prefix - a.to.prefix);
+    if (best !== undefined && (best.refuses !== null || best.isDown)) return [{hostPort, why: `the route "${best.text}"`}];
+    const around = parseCidr(`${address.text}/16`);
+    const leadsToOthers = routes.some(
+      ({to, hasGateway}) => hasGateway && to.prefix > 16 && around !== null && contains(around, {...address, value: to.base}),
+    );
+    return best?.to.prefix === 0 && leadsToOthers ? [{hostPort, why: `the default route ("${best.text}"), as no other leads there`}] : [];
+  });
+  return [...Map.groupBy(lost, ({why}) => why)].map(
+    ([why, own]) => `packets to ${someOf(own.map(({hostPort}) => hostPort))} take ${why}: they do not reach the pods of another node`,
+  );
+}
+
+/** Services of rules that a list of all namespaces does not have. */
+function leftBehind(lines: readonly string[], {services}: Listed, traces: readonly PortTrace[]): readonly string[] {
+  const isWhole =
+    lines.some(line => /\bNAMESPACE\s+NAME\s+TYPE\s/.test(line)) &&
+    services.some(({name}) => name === 'default/kubernetes') &&
+    !lines.some(line => shortened.test(line));
+  const listed = services.flatMap(({clusterIPs}) => clusterIPs);
+  // kubectl shows one of the addresses of a Service with two families.
+  if (!isWhole || listed.some(address => address.includes(':'))) return [];
+  // The usual range of Services is as wide, and addresses of load balancers are mostly elsewhere.
+  const ranges = [...new Set(listed.map(address => parseCidr(`${address}/12`)?.text ?? ''))].flatMap(text => parseCidr(text) ?? []);
+  const inRows = new Set(lines.flatMap(line => (/\s(?:ClusterIP|NodePort|LoadBalancer)\s/.test(line) ? line.split(/[\s,]+/) : [])));
+  const gone = traces.flatMap(({service, port, entries}) =>
+    entries.flatMap(({entry: {kind, address}}) => {
+      const parsed = kind === 'clusterIP' && address != null ? parseAddress(address) : null;
+      if (parsed === null || address == null || inRows.has(address)) return [];
+      return ranges.some(range => contains(range, parsed))
+        ? [service.namespace === 'ipvs' ? `${address}:${port.port}` : `${servicePortText(service, port)} (${address})`]
+        : [];
+    }),
+  );
+  return gone.length === 0
+    ? []
+    : [`the rules serve ${someOf([...new Set(gone)])}, which the list of all Services does not have: left behind, or the list is older`];
+}
+
+/** What leaves rows out of a list of Services. */
+const shortened =
+  /^\s*(?:\.{3,}|…)|\sLoadBalancer\s.*\.{3}\s|\bget\b.*\b(?:svc|services?|all)\b.*(?:\||\s-l|--(?:selector|field-selector))/;
+
+/** Addresses that IPVS mode refuses where no set that the filter lets through has them. */
+function refusedAddresses({tables}: Ruleset, sets: ReadonlyMap<string, IpSet>): readonly string[] {
+  const filter = tables.get('filter')?.chains.get('KUBE-IPVS-FILTER');
+  const rules = filter?.complete === true ? filter.rules() : [];
+  const refused = new Set(sets.get('KUBE-IPVS-IPS')?.elements.map(([address = '']) => address));
+  if (refused.size === 0 || !rules.some(rule => rule.target?.name === 'REJECT' && matchOptionOf(rule, '--match-set') === 'KUBE-IPVS-IPS'))
+    return [];
+  const asked = rules.flatMap(rule => (rule.target?.name === 'RETURN' ? (matchOptionOf(rule, '--match-set') ?? []) : []));
+  const passed = new Set(asked.flatMap(name => sets.get(name)?.elements.map(element => element.join()) ?? []));
+  const unseen = asked.filter(name => !sets.has(name));
+  return [...sets.values()].flatMap(({name, parts, elements}) => {
+    if (!name.startsWith('KUBE-') || parts.join() !== 'ip,port' || asked.includes(name)) return [];
+    const stopped = elements.filter(element => refused.has(element[0] ?? '') && !passed.has(element.join()));
+    if (stopped.length === 0) return [];
+    const otherwise = unseen.length === 0 ? '' : `, unless ${someOf(unseen)} has it, which is not shown`;
+    return `KUBE-IPVS-FILTER refuses ${someOf(stopped.map(element => element.join()))}: KUBE-IPVS-IPS has the address, and none of the sets that are asked before has it with the port (${name} is not asked)${otherwise}`;
+  });
+}
+
+/** A whole PREROUTING of table nat, where no chain of kube-proxy is. */
+function lackedJump(rulesets: readonly Ruleset[]): readonly string[] {
+  const nat = rulesets.flatMap(({tables}) => tables.get('nat') ?? []);
+  const rules = nat.flatMap(({chains}) => chains.get('PREROUTING') ?? []).flatMap(chain => (chain.complete ? chain.rules() : []));
+  const isOfOthers = nat.some(({chains}) => [...chains.startingWith('KUBE-', 'CILIUM_', 'OVN-KUBE-')].length > 0);
+  return rules.length === 0 || isOfOthers || rules.some(({text}) => /KUBE-|CILIUM_/.test(text))
+    ? []
+    : [
+        'PREROUTING of table nat does not lead to KUBE-SERVICES: in iptables and IPVS mode a firewall that was reloaded may have removed the jump, which a restart of kube-proxy writes again',
+      ];
+}
+
+/** Real servers that `ipvsadm --stats` shows to get packets of TCP, and from which none came back through the node. */
+function silentServers(lines: readonly string[]): readonly string[] {
+  let hasTotals = false;
+  let server = '';
+  return lines.flatMap(line => {
+    const words = line.trim().split(/\s+/);
+    if (words[0] === 'Prot') hasTotals = words[2] === 'Conns';
+    if (/^(?:TCP|UDP|SCTP|FWM)$/.test(words[0] ?? '')) server = words[0] === 'TCP' ? (words[1] ?? '') : '';
+    const [arrow, real = '', , received = '', sent] = words;
+    return hasTotals && server !== '' && arrow === '->' && /^[1-9]\d*[KMGT]?$/.test(received) && sent === '0'
+      ? [
+          `${real} got ${received} packets for ${server}, and none came back through this node: it does not answer, or its answers take another way`,
+        ]
+      : [];
+  });
+}
+
+/** UDP flows that no rule translated, to entries that rules translate: a flow is asked once, before its first packet. */
+function untranslatedFlows(tracked: string, traces: readonly PortTrace[]): readonly string[] {
+  const served = new Map(
+    traces.flatMap(({service, port: {protocol}, entries}) =>
+      protocol === 'UDP' && service.namespace !== 'ipvs'
+        ? entries.flatMap(({entry: {address, port}, endpoints}) =>
+            endpoints.length > 0 ? [[`${address ?? ''} ${port}`, address] as const] : [],
+          )
+        : [],
+    ),
+  );
+  if (served.size === 0) return [];
+  const flows = [...parseConntrack(tracked, 'udp')].flatMap(({original: {destination, destinationPort: port}, reply}) => {
+    const address = served.get(`${destination} ${port}`) ?? served.get(` ${port}`);
+    return address === undefined || reply.source !== destination ? [] : [{to: joinHostPort(destination, port), destination, address}];
+  });
+  return [...Map.groupBy(flows, ({to}) => to)].flatMap(([to, own]) => {
+    const [{destination = '', address = null} = {}] = own;
+    const otherwise = address === null ? `, unless ${destination} is the address of another node` : '';
+    return `${plural(own.length, 'UDP flow')} to ${to} ${own.length === 1 ? 'is' : 'are'} tracked without translation${otherwise}: rules are asked before the first packet alone, so that packets reach no endpoint as long as they come`;
+  });
+}
+
+/** Connections that stay at real servers of weight 0, where kubectl lists another one of the virtual server and not this. */
+function stuckConnections(lines: readonly string[], {endpoints, ready}: Listed): readonly string[] {
+  let server = '';
+  const servers = new Map<string, {readonly real: string; readonly weight: string; readonly active: number}[]>();
+  for (const line of lines) {
+    const [, word, name = '', weight = '', active = ''] =
+      /^\s*(TCP|UDP|SCTP|->)\s+(\S+:\d+)\s+(?:Masq\s+(\d+)\s+(\d+)\s)?/.exec(line) ?? [];
+    if (word === '->') pushTo(servers, server, {real: name, weight, active: Number(active)});
+    else if (word !== undefined) server = name;
+  }
+  const lists = [...endpoints].flatMap(([name, list]) => (ready.has(name) ? [list] : []));
+  return [...servers].flatMap(([name, reals]) => {
+    const stuck = reals.filter(({weight, active}) => weight === '0' && active > 0);
+    const list = stuck.length === 0 ? undefined : lists.find(own => reals.some(({real}) => own.has(real)));
+    return stuck.flatMap(({real, active}) =>
+      list === undefined || list.has(real)
+        ? []
+        : `${plural(active, 'connection')} to ${name} ${active === 1 ? 'stays' : 'stay'} at ${real}, which is none of the endpoints that kubectl lists (${someOf([...list])}): a real server of weight 0 keeps them until they end`,
+    );
+  });
+}
+
+/** A whole list of virtual servers that has none, where no other rules serve Services. */
+function lackedServers(lines: readonly string[], traces: readonly PortTrace[]): readonly string[] {
+  const at = lines.findIndex(line => /^\s*-> RemoteAddress:Port\s/.test(line));
+  const isFiltered = lines.slice(Math.max(0, at - 4), at).some(line => /\bipvsadm\b.*(?:\||\s-[tuf]\s|-service)/.test(line));
+  return at < 0 ||
+    isFiltered ||
+    traces.length > 0 ||
+    lines.some(line => /^\s*(?:TCP|UDP|SCTP|FWM)\s+\S+:?\S*\s|KUBE-S(?:VC|EP)-|^table ip6? kube-proxy/.test(line))
+    ? []
+    : ['ipvsadm lists no virtual server: in IPVS mode kube-proxy has written none, not even that of default/kubernetes'];
+}

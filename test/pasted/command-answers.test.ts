@@ -1,0 +1,96 @@
+/** What commands and lists say that print no rule. */
+import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {noDump} from '../../src/parse/pasted/split-text.ts';
+import {snapshotOfText} from './trace-text.ts';
+
+const answer = (text: string) => noDump(Buffer.from(text));
+const shows = /^has no rules, and shows: /;
+
+describe('what a command does not find', () => {
+  test('is a chain of kube-proxy', () => {
+    const missing = (command: string) => `# ${command}\niptables: No chain/target/match by that name.\n`;
+    expect(answer(missing('iptables -t nat -L KUBE-SERVICES'))).toMatch(/^has no rules, and shows: there is no chain KUBE-SERVICES: /);
+    expect(answer(missing('iptables -t nat -nvL KUBE-NODEPORTS'))).toContain('there is no chain KUBE-NODEPORTS');
+    expect(answer(missing('iptables -L DOCKER'))).not.toMatch(shows);
+  });
+
+  test('is a table of kube-proxy', () => {
+    const missing = (table: string) =>
+      `# nft list table ${table}\nError: No such file or directory\nlist table ${table}\n              ^^^^^^^^^^\n`;
+    expect(answer(missing('ip kube-proxy'))).toMatch(/^has no rules, and shows: there is no table ip kube-proxy, /);
+    expect(answer(missing('inet firewalld'))).not.toMatch(shows);
+  });
+
+  test.each([
+    ['another command follows', 'node2:~$ sudo iptables-save | grep 10.96.44.5\nnode2:~$ exit\n'],
+    ['a fence follows', '```\n$ iptables-save -t nat | grep -i 10.96.44.5\n```\n'],
+    ['it is said', '# nft list ruleset | grep 10.96.44.5\n(no output)\n'],
+    ['the text ends', '# ipvsadm -Ln | grep 10.96.44.5\n'],
+  ])('is an address in rules, where %s', (_, text) => {
+    expect(answer(text)).toMatch(/^has no rules, and shows: \S.* has no line with 10\.96\.44\.5: kube-proxy of that node/);
+  });
+
+  test.each([
+    ['lines follow', '$ iptables-save | grep 10.96.44.5\nfoo 10.96.44.5\n'],
+    ['lines with it are left out', '$ iptables-save | grep -v 10.96.44.5\n$ exit\n'],
+    ['it is a word of no address', '$ iptables-save | grep DROP\n$ exit\n'],
+  ])('is nothing where %s', (_, text) => {
+    expect(answer(text)).not.toMatch(shows);
+  });
+});
+
+test('a pod of kube-proxy or of a network plugin that does not run is named with its node', () => {
+  const pods = (...rows: readonly string[]) =>
+    `NAME   READY   STATUS   RESTARTS   AGE   IP   NODE\n${rows.map(row => `${row}\n`).join('')}`;
+  const row = (pod: string, ready: string, status: string) =>
+    `kube-system   ${pod}   ${ready}   ${status}   41 (2m ago)   3d   192.168.1.12   w2`;
+  expect(answer(pods(row('kube-proxy-9vwlb', '0/1', 'CrashLoopBackOff')))).toMatch(
+    /shows: kube-proxy-9vwlb of w2 is CrashLoopBackOff: the rules of Services on its node are those of before, or none/,
+  );
+  expect(answer(pods(row('calico-node-9vwlb', '0/1', 'Running')))).toMatch(/shows: calico-node-9vwlb of w2 is not ready: pods of its node/);
+  expect(answer(pods(row('kube-proxy-9vwlb', '1/1', 'Running'), row('coredns-5d78c9869d-8xkq7', '0/1', 'Running')))).not.toMatch(shows);
+});
+
+test('Services with Endpoints and without an EndpointSlice are named where both lists are of the same Services', () => {
+  const endpoints =
+    'NAME         ENDPOINTS            AGE\nkubernetes   192.168.1.1:6443     3d\nweb          10.244.1.5:8080      3d\nidle         <none>               3d\n\n';
+  const slices = (...rows: readonly string[]) =>
+    `NAME         ADDRESSTYPE   PORTS   ENDPOINTS       AGE\nkubernetes   IPv4          6443    192.168.1.1     3d\n${rows.join('')}`;
+  expect(answer(endpoints + slices())).toMatch(/shows: web has Endpoints and no EndpointSlice, which kube-proxy follows/);
+  expect(answer(endpoints + slices('web-x7k2p    IPv4          8080    10.244.1.5      3d\n'))).not.toMatch(shows);
+  expect(answer(endpoints + slices().replace(/kubernetes.*/, 'api-x7k2p    IPv4          6443    192.168.1.1     3d'))).not.toMatch(shows);
+});
+
+test('Services of which the agent of Cilium knows no backend, and packets that the kernel could not track, are told', () => {
+  const list = (backend: string) =>
+    `ID   Frontend            Service Type   Backend\n1    10.96.0.1:443       ClusterIP      1 => 172.18.0.3:6443 (active)\n9    10.96.150.11:80     ClusterIP${backend}\n`;
+  expect(answer(list(''))).toMatch(/shows: the Cilium agent knows no backend of 10\.96\.150\.11:80: /);
+  expect(answer(list('      1 => 10.0.1.61:80 (active)'))).not.toMatch(shows);
+  const counters = (failed: number) => `cpu=0   \tfound=1204 invalid=203 insert=0 insert_failed=${failed} drop=${failed} early_drop=0\n`;
+  expect(answer(counters(81) + counters(0))).toMatch(/shows: the kernel dropped 81 packets of new flows/);
+  expect(answer(counters(0))).not.toMatch(shows);
+});
+
+describe('in IPVS mode', () => {
+  const said = (text: string) => diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).nodes[0]?.reason ?? '';
+  const heading =
+    '# ipvsadm -Ln\nIP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn\n';
+
+  test('a list without any virtual server is told, unless rules serve the Services', () => {
+    expect(said(`${heading}\n`)).toContain('ipvsadm lists no virtual server: ');
+    expect(said(`${heading.replace('-Ln', '-Ln | grep 10.96')}\n`)).not.toContain('no virtual server');
+    expect(said(`${heading}\n-A KUBE-SVC-TCOU7JCQXEZGVUNU -j KUBE-SEP-5V2UTJDVBQ73MZHD\n`)).not.toContain('no virtual server');
+  });
+
+  test('connections that stay at what is no endpoint any more are told', () => {
+    const reals = (active: number) =>
+      `TCP  10.96.1.1:2049 rr\n  -> 10.244.2.5:2049              Masq    0      ${active}          0\n  -> 10.244.1.9:2049              Masq    1      0          0\n`;
+    const list = (ends: string) => `NAME  ENDPOINTS   AGE\nnfs   ${ends}   5d\n\n`;
+    expect(said(list('10.244.1.9:2049') + heading + reals(3))).toContain(
+      '3 connections to 10.96.1.1:2049 stay at 10.244.2.5:2049, which is none of the endpoints that kubectl lists (10.244.1.9:2049)',
+    );
+    expect(said(list('10.244.1.9:2049') + heading + reals(0))).not.toContain(' at 10.244.2.5');
+    expect(said(list('10.244.1.9:2049,10.244.2.5:2049') + heading + reals(3))).not.toContain(' at 10.244.2.5');
+  });
+});
