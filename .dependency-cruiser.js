@@ -32,7 +32,7 @@ export const edgeLayers = {
  */
 export const features = {
   preview: {
-    files: ['preview/', 'run/preview/', 'run/rules/', 'render/preview/', 'render/rules/', 'render/html/preview-page.ts'],
+    files: ['preview/', 'run/preview/', 'run/rules/', 'render/preview/', 'render/rules/'],
     usedBy: [],
   },
   top: {files: ['traffic/', 'run/top/', 'render/top/'], usedBy: ['agent/endpoint-connections.ts', 'render/table/diff.ts']},
@@ -53,7 +53,7 @@ export const features = {
   redact: {files: ['redact/'], usedBy: ['run/capture/']},
   watch: {files: ['run/watch/'], usedBy: []},
   agent: {files: ['agent/'], usedBy: []},
-  pictures: {files: ['render/graph/'], usedBy: ['render/html/', 'render/trace-index.ts', 'render/table/tree.ts']},
+  pictures: {files: ['render/graph/'], usedBy: ['render/html/', 'render/index.ts', 'render/table/tree.ts']},
 };
 
 /** Packages that only compute. One that reads, writes or waits belongs to the edge. */

@@ -6,4 +6,4 @@ export type {ApiObjects, NodeDump, Snapshot} from './model/snapshot.ts';
 export {parseDumps} from './parse/iptables/iptables-save.ts';
 export {renderers} from './render/index.ts';
 export type {Renderer, RenderOptions} from './render/renderer.ts';
-export {traceRenderers} from './render/trace-index.ts';
+export {traceRenderers} from './render/index.ts';

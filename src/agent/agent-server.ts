@@ -3,10 +3,8 @@ import {createServer, type IncomingMessage, type Server, type ServerResponse} fr
 import https from 'node:https';
 import {gzipSync} from 'node:zlib';
 import {agentRealm, agentTokenHeader} from '../collect/agents/agent-tokens.ts';
-import type {AccessGate, Admission} from './access-gate.ts';
-import {clientName, limitConnections} from './connection-limit.ts';
-import type {KeyPair} from './key-pair.ts';
-import type {ListenAddress} from './listen-address.ts';
+import {type AccessGate, type Admission, clientName, limitConnections} from './access-gate.ts';
+import type {KeyPair} from './self-signed-certificate.ts';
 
 /** One answer of the agent. */
 export interface HttpAnswer {
@@ -149,4 +147,24 @@ function refusal(admission: Exclude<Admission, 'allowed'>, path: string, hasToke
 
 function hasBody({headers}: IncomingMessage): boolean {
   return headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0';
+}
+
+/** Where to listen. */
+export interface ListenAddress {
+  /** Null for all addresses. */
+  readonly host: string | null;
+  readonly port: number;
+}
+
+/**
+ * Reads `ADDRESS:PORT`, `:PORT` or `[ADDRESS]:PORT`; null for anything else. An IPv6 address may have no brackets, as from the downward
+ * API: the port follows the last colon.
+ */
+export function parseListenAddress(text: string): ListenAddress | null {
+  const found = /^(.*):(\d{1,5})$/.exec(text);
+  if (found === null) return null;
+  const [, address = '', digits = ''] = found;
+  const port = Number(digits);
+  const host = address.replace(/^\[(.*)\]$/, '$1');
+  return port > 65_535 || /[[\]\s/]/.test(host) ? null : {host: host === '' ? null : host, port};
 }

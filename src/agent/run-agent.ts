@@ -6,11 +6,10 @@ import {maxAge, maxClockSkew} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import {errorText} from '../model/text.ts';
 import {metric, prometheus, sample} from '../render/ci/prometheus.ts';
-import {nodeResultText} from '../render/node-result.ts';
-import type {HttpAnswer, Pages} from './agent-server.ts';
+import {nodeResultText} from '../render/json.ts';
+import type {HttpAnswer, Pages, ListenAddress} from './agent-server.ts';
 import {Agent, type AgentState} from './agent.ts';
 import type {EndpointCount} from './endpoint-connections.ts';
-import type {ListenAddress} from './listen-address.ts';
 import {type CheckResult, SelfCheck, type SelfCheckOptions} from './self-check.ts';
 import {serveAgent, servingMetrics, type ServingMode, type ServingState} from './serve-agent.ts';
 

@@ -3,7 +3,6 @@ import 'reflect-metadata';
 import {webcrypto} from 'node:crypto';
 import {isIP} from 'node:net';
 import * as x509 from '@peculiar/x509';
-import type {KeyPair} from './key-pair.ts';
 
 const algorithm = {name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256'} as const;
 
@@ -32,4 +31,10 @@ export async function selfSignedCertificate(names: readonly string[], now: numbe
   });
   const key = await webcrypto.subtle.exportKey('pkcs8', keys.privateKey);
   return {cert: certificate.toString('pem'), key: x509.PemConverter.encode(key, 'PRIVATE KEY')};
+}
+
+/** A certificate, with those of its authorities after it, and its private key, as PEM. */
+export interface KeyPair {
+  readonly cert: string;
+  readonly key: string;
 }

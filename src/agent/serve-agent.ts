@@ -7,9 +7,8 @@ import {errorText} from '../model/text.ts';
 import {metric, sample} from '../render/ci/prometheus.ts';
 import type {Clock} from '../run/clock.ts';
 import {AccessGate, type ReviewCounts} from './access-gate.ts';
-import {type Pages, replaceCertificate, servePages} from './agent-server.ts';
-import type {KeyPair} from './key-pair.ts';
-import type {ListenAddress} from './listen-address.ts';
+import {type Pages, replaceCertificate, servePages, type ListenAddress} from './agent-server.ts';
+import type {KeyPair} from './self-signed-certificate.ts';
 
 /** HTTPS with authorization, or plain HTTP without. */
 export type ServingMode = {readonly kind: 'https'; readonly files: CertificateFiles | null} | {readonly kind: 'http'};

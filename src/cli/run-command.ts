@@ -1,8 +1,7 @@
 import process from 'node:process';
 import {stripVTControlCharacters} from 'node:util';
 import {Errors, handle, run, settings} from '@oclif/core';
-import {escapeText} from '../render/terminal-text.ts';
-import {wrapLines} from '../render/wrap.ts';
+import {escapeText, wrapLines} from '../render/terminal-text.ts';
 import {closest} from '../run/scope/closest.ts';
 import {wordForCommand} from './command-line.ts';
 import {commandSpecs} from './complete/command-spec.ts';

@@ -28,9 +28,15 @@ import {type ApiObjects, type NodeDump, nothingInIt, fileText} from '../model/sn
 import {namespacedName} from '../model/text.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import {countTraces} from './count-traces.ts';
-import type {DiagnoseOptions, EvaluateState, NodeSurroundings, PreparedNode} from './diagnosis-options.ts';
+import {
+  type DiagnoseOptions,
+  type EvaluateState,
+  type NodeSurroundings,
+  type PreparedNode,
+  problemFinding,
+  toFinding,
+} from './diagnosis-options.ts';
 import {endpointsOf, withSince} from './since-when.ts';
-import {problemFinding, toFinding} from './to-finding.ts';
 import type {NodeResult} from '../model/node-result.ts';
 
 /** Every stage for one node: parse its dumps, compare them with the expected rules, and analyze the differences. */

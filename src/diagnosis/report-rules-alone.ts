@@ -6,12 +6,11 @@ import type {Finding, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 import {countTraces} from './count-traces.ts';
-import type {DiagnoseOptions} from './diagnosis-options.ts';
+import {type DiagnoseOptions, sortFindings, toFinding} from './diagnosis-options.ts';
 import {Diagnosis} from './diagnosis.ts';
 import {uniqueBy} from '../model/lists.ts';
 import {namespacedName, someOf} from '../model/text.ts';
 import {checks} from '../checks/index.ts';
-import {sortFindings, toFinding} from './to-finding.ts';
 
 /** What rules without API objects show of the requested Services: their packet paths, and the faults of the rules themselves. */
 export function reportRulesAlone(

@@ -1,19 +1,25 @@
-import {nameOf} from '../model/finding.ts';
+import {nameOf, type Finding, pairFindings} from '../model/finding.ts';
 import {chainText} from '../analyze/iptables/chain-texts.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {families} from '../model/address.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import {type Endpoint, podOf} from '../model/endpoint.ts';
-import type {BundleDiff, EndpointChange, NodeChange, RulesChange, ServiceChange} from '../model/findings/bundle-diff.ts';
+import type {
+  BundleDiff,
+  EndpointChange,
+  NodeChange,
+  RulesChange,
+  ServiceChange,
+  FieldChange,
+  FindingChange,
+} from '../model/findings/bundle-diff.ts';
 import {newestProxy, type ProxyVersion} from '../model/proxy-config.ts';
 import type {NodeReport, Report} from '../model/report.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
 import {parseNftJson} from '../parse/nftables/nft-json.ts';
-import {type ComparedFields, diffFields, pairByKey, sameJson} from './diff-fields.ts';
-import {diffFindings, unreadSince} from './diff-findings.ts';
 
 /** One of the two sides: the collected data, if available, and the findings. */
 export interface DiffSide {
@@ -301,4 +307,68 @@ function stateOf(placed: Placed | undefined): string | null {
 
 function missing(): never {
   throw new Error('a pair has at least one side');
+}
+
+type ComparedFields = Readonly<Record<string, string | undefined>>;
+
+/** The fields that differ, in the order in which they are first named. Empty text equals a missing field. */
+function diffFields(before: ComparedFields, after: ComparedFields): readonly FieldChange[] {
+  return [...new Set([...Object.keys(before), ...Object.keys(after)])]
+    .map(field => ({field, before: before[field] || null, after: after[field] || null}))
+    .filter(change => change.before !== change.after);
+}
+
+/** Pairs two lists by key: each key once, in the order of its text, with the items of both sides. */
+function pairByKey<T>(before: readonly T[], after: readonly T[], keyOf: (item: T) => string): readonly Pair<T>[] {
+  const [a, b] = [before, after].map(items => new Map(items.map(item => [keyOf(item), item])));
+  const keys = [...new Set([...(a?.keys() ?? []), ...(b?.keys() ?? [])])].sort();
+  return keys.map(key => ({before: a?.get(key), after: b?.get(key)}));
+}
+
+interface Pair<T> {
+  readonly before: T | undefined;
+  readonly after: T | undefined;
+}
+
+/**
+ * Whether two JSON values are equal, whatever the order of their keys.
+ * @internal
+ */
+export function sameJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const [one, other] = [a as Fields, b as Fields];
+  // Creates no list of keys: a large cluster has millions of these objects.
+  let keys = 0;
+  for (const key in one) {
+    if (!Object.hasOwn(other, key) || !sameJson(one[key], other[key])) return false;
+    keys++;
+  }
+  for (const _ in other) keys--;
+  return keys === 0;
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+type ReportFindings = Pick<Report, 'nodes' | 'findings'>;
+
+/**
+ * New and resolved findings; a finding whose severity changed is both. Message and line numbers may change. A finding on a node that the
+ * later side did not read is not resolved.
+ */
+function diffFindings(before: ReportFindings, after: ReportFindings): readonly FindingChange[] {
+  const {came, went} = pairFindings(before.findings, after.findings, (old, young) => old.severity === young.severity);
+  const unread = new Set(unreadSince(before, after));
+  return [
+    ...came.map(finding => ({kind: 'came', finding}) as const),
+    ...went.filter(({node}) => node === undefined || !unread.has(node)).map(finding => ({kind: 'went', finding}) as const),
+  ];
+}
+
+/** Nodes with findings on the earlier side that the later side cannot have checked. */
+export function unreadSince(before: ReportFindings, after: ReportFindings): readonly string[] {
+  const read = new Set(after.nodes.flatMap(({name, status}) => (status === 'checked' ? [name] : [])));
+  const found = new Set(before.findings.flatMap(({node, code}: Finding) => (node === undefined || code.startsWith('ST9') ? [] : [node])));
+  return [...found].filter(name => !read.has(name)).sort();
 }

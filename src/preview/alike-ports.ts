@@ -10,8 +10,7 @@ import {partition} from '../model/lists.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {type Deviations, deviationsOf, hasKnownClients, ledPorts, nodeShape, type NodeShapeInput, podNetworksOf} from './node-shape.ts';
 import {endpointHere, previewProbes} from './preview-probes.ts';
-import {thirdPartyTexts, walksReplies} from './sides.ts';
-import type {WalkedSide} from './walk-side.ts';
+import {thirdPartyTexts, walksReplies, type WalkedSide} from './sides.ts';
 
 /** A Service port on both sides; null where one does not have it. */
 export interface PortPair {

@@ -27,8 +27,7 @@ import {outcomesOf} from './preview-change.ts';
 import {type FoundChange, type KnownWalks, previewNode} from './preview-node.ts';
 import {maxPreviewClasses} from './proof.ts';
 import {plannedSettings} from './plan.ts';
-import {actualSide, walksReplies} from './sides.ts';
-import {type WalkedSide, sideOutcome} from './walk-side.ts';
+import {actualSide, walksReplies, type WalkedSide, sideOutcome} from './sides.ts';
 
 /** Compares nodes with the plan that a preview wrote: what it foretold, and what changed besides. Nodes are added one by one. */
 export class PlanCheckRun {

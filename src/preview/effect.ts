@@ -4,7 +4,7 @@ import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts'
 import type {Cause, PreviewEffect} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {PreviewProbe} from './preview-probes.ts';
-import type {SideOutcome, SideShare, WalkedSide} from './walk-side.ts';
+import type {SideOutcome, SideShare, WalkedSide} from './sides.ts';
 import {joinHostPort} from '../model/address.ts';
 
 /** The outcome of a probe on one side, as its sender sees it. */

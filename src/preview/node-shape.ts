@@ -23,8 +23,7 @@ import {serverKey, type VirtualServer} from '../model/virtual-server.ts';
 import {parseInterval} from '../parse/nftables/address-list.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {nodeAddresses} from './preview-probes.ts';
-import {jumpsToServiceChain, otherTables, serviceChains} from './sides.ts';
-import type {WalkedSide} from './walk-side.ts';
+import {jumpsToServiceChain, otherTables, serviceChains, type WalkedSide} from './sides.ts';
 
 export interface NodeShapeInput {
   readonly setup: NodeSetup;

@@ -11,8 +11,7 @@ import {causeOf, effectOnPacket, healedFault, type PlannedChange, probeOutcome} 
 import {type ChangeCase, previewChange} from './preview-change.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
 import {type ProbeWalk, type Proof, proofOf, withFurther} from './proof.ts';
-import {actualSide, expectedSide, walksReplies} from './sides.ts';
-import {type SideOutcome, sideOutcome, type SideShare, type WalkedSide} from './walk-side.ts';
+import {actualSide, expectedSide, walksReplies, type SideOutcome, sideOutcome, type SideShare, type WalkedSide} from './sides.ts';
 import {uniqueBy} from '../model/lists.ts';
 
 interface PreviewNodeInput extends Pick<AlikePortsInput, 'setup' | 'viewAfter' | 'configAfter'> {

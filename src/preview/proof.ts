@@ -9,7 +9,7 @@ import {allPorts, type NoteCondition} from '../trace/sender-space.ts';
 import {noting} from '../trace/side.ts';
 import type {SourceKind} from '../analyze/outcomes/sources.ts';
 import {hasRemotePods, type PreviewProbe} from './preview-probes.ts';
-import {type SideOutcome, sideOutcome, type WalkedSide} from './walk-side.ts';
+import {type SideOutcome, sideOutcome, type WalkedSide} from './sides.ts';
 
 /** Whether the usual senders of the probes stand for all. */
 export interface Proof {

@@ -2,7 +2,7 @@ import {areOlder, type Finding, type Hits, severities, type Severity} from '../m
 import {partition, pushTo} from '../model/lists.ts';
 import {once} from '../model/once.ts';
 import {affectsAllServices} from '../model/report.ts';
-import {withNotRefused} from './not-refused.ts';
+import {withNotRefused} from './trace-words.ts';
 import {servicePortText} from '../model/text.ts';
 
 /** The content of one block of text: a finding, others of the same code on the same nodes, and the findings that it probably causes. */

@@ -1,7 +1,8 @@
 import type {RuleText} from '../model/ruleset.ts';
 import {entryText} from '../model/service-port.ts';
 import type {CountedRule, EndpointTrace, EntryTrace, PortTrace, UnservedAddress} from '../model/service-trace.ts';
-import {plural, servicePortText} from '../model/text.ts';
+import {plural, servicePortText, namespacedName, someOf} from '../model/text.ts';
+import type {Finding} from '../model/finding.ts';
 
 /** `namespace/name:port`, as kube-proxy names a Service port. Not escaped. */
 export function portName({service, port}: PortTrace): string {
@@ -100,3 +101,40 @@ export function tableName({table, backend}: Pick<RuleText, 'table' | 'backend'>)
 }
 
 const keyed: ReadonlySet<string> = new Set(['ipvs', 'ipset', 'kube-ipvs0', 'cilium']);
+
+/** ST101 says that connections are refused. Where an error of a node says that they hang, or still reach an address, it must not. */
+export function withNotRefused(findings: readonly Finding[], leftOut: readonly Finding[] = []): readonly Finding[] {
+  if (!findings.some(isOfEmptyService)) return findings;
+  const errors = [...findings, ...leftOut].filter(
+    ({severity, node, code}) => severity === 'error' && node !== undefined && codes.has(code),
+  );
+  if (errors.length === 0) return findings;
+  const byService = Map.groupBy(errors, ({service}) => (service === undefined ? null : namespacedName(service)));
+  return findings.map(finding => {
+    if (!isOfEmptyService(finding) || finding.service === undefined) return finding;
+    return corrected(finding, [...(byService.get(null) ?? []), ...(byService.get(namespacedName(finding.service)) ?? [])]);
+  });
+}
+
+function isOfEmptyService({code}: Finding): boolean {
+  return code === 'ST101';
+}
+
+/** They say that packets end elsewhere than in a refusal. */
+const codes: ReadonlySet<string> = new Set(['ST203', 'ST212', 'ST301']);
+
+function corrected(finding: Finding, errors: readonly Finding[]): Finding {
+  const own = errors.filter(error => isAbout(error, finding));
+  if (own.length === 0 || finding.ifNotRefused === undefined) return finding;
+  const {message, remedy} = finding.ifNotRefused;
+  const nodes = someOf([...new Set(own.flatMap(({node}) => node ?? []))], {max: 3, noun: 'node'});
+  const because = [...new Set(own.map(({code}) => code))].join(', ');
+  return {...finding, message: `${message}. Connections should be refused, and on ${nodes} are not (${because})`, remedy};
+}
+
+function isAbout({code, service, affects, family, port, variant}: Finding, empty: Finding): boolean {
+  if (empty.service === undefined || (family !== undefined && empty.family !== undefined && family !== empty.family)) return false;
+  const name = namespacedName(empty.service);
+  if (service === undefined) return affects?.some(one => namespacedName(one) === name) ?? (code === 'ST301' && variant === 'no-refusal');
+  return namespacedName(service) === name && (empty.port === undefined || port === undefined || empty.port.name === port.name);
+}

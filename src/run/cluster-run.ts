@@ -1,11 +1,10 @@
 import type {DiagnoseOptions} from '../diagnosis/diagnosis-options.ts';
 import type {Clock} from './clock.ts';
-import type {ProgressLine} from './nodes/node-progress.ts';
-import type {OpenCluster} from './open-cluster.ts';
-import type {ParsedAgentsFlags, ParsedConnectionFlags} from './options/connection.ts';
+import type {ProgressLine} from './nodes/node-intake.ts';
+import type {OpenCluster, ParsedAgentsFlags, ParsedConnectionFlags} from './open-cluster.ts';
 import type {ParsedTransportFlags} from './options/transport.ts';
 import type {WaitLimit} from './options/wait-limit.ts';
-import type {ScopeFlags} from './scope/scope-flags.ts';
+import type {ScopeFlags} from './scope/choose-nodes.ts';
 
 export type ClusterFlags = ScopeFlags &
   ParsedConnectionFlags &

@@ -2,8 +2,8 @@ import {Errors} from '@oclif/core';
 import {createKubeApi} from '../collect/kube/create-kube-api.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import {loadConnection} from '../collect/kube/load-connection.ts';
-import {parseTimeout} from '../collect/kube/connection-options.ts';
-import {asConnectionFlags, type ParsedConnectionFlags} from './options/connection.ts';
+import {parseTimeout, type ConnectionFlags} from '../collect/kube/kubeconfig.ts';
+import {type AgentPlace, defaultAgentPlace} from '../collect/agents/agent-tokens.ts';
 
 /** A connection to a cluster. Disposing of it closes the connections. */
 export interface OpenCluster extends Disposable {
@@ -25,4 +25,67 @@ export function openCluster(flags: ParsedConnectionFlags, userAgent = 'svc-trace
   const connection = loadConnection(asConnectionFlags(flags));
   const api = createKubeApi(connection, {requestTimeout, userAgent});
   return {api, description: connection.description, namespace: connection.namespace, [Symbol.dispose]: () => api.close()};
+}
+
+/** The parsed values of `connectionFlags`, with `-n`. */
+export interface ParsedConnectionFlags
+  extends Pick<ConnectionFlags, 'kubeconfig' | 'context' | 'cluster' | 'user' | 'namespace' | 'server' | 'token' | 'as'> {
+  readonly 'as-group'?: readonly string[] | undefined;
+  readonly 'as-uid'?: string | undefined;
+  readonly 'as-user-extra'?: readonly string[] | undefined;
+  readonly 'certificate-authority'?: string | undefined;
+  readonly 'client-certificate'?: string | undefined;
+  readonly 'client-key'?: string | undefined;
+  readonly 'insecure-skip-tls-verify'?: boolean | undefined;
+  readonly 'tls-server-name'?: string | undefined;
+  readonly 'proxy-url'?: string | undefined;
+  readonly 'request-timeout'?: string | undefined;
+}
+
+export function asConnectionFlags(flags: ParsedConnectionFlags): ConnectionFlags {
+  const {kubeconfig, context, cluster, user, namespace, server, token, as} = flags;
+  return {
+    kubeconfig,
+    context,
+    cluster,
+    user,
+    namespace,
+    server,
+    token,
+    as,
+    asGroups: flags['as-group'],
+    asUid: flags['as-uid'],
+    asUserExtra: flags['as-user-extra'] === undefined ? undefined : extraOf(flags['as-user-extra']),
+    certificateAuthority: flags['certificate-authority'],
+    clientCertificate: flags['client-certificate'],
+    clientKey: flags['client-key'],
+    insecureSkipTlsVerify: flags['insecure-skip-tls-verify'],
+    tlsServerName: flags['tls-server-name'],
+    proxyUrl: flags['proxy-url'],
+  };
+}
+
+/** A key may be repeated. kubectl ignores an argument that is not KEY=VALUE; here it is an error. */
+function extraOf(pairs: readonly string[]): Readonly<Record<string, readonly string[]>> {
+  const extra: Record<string, string[]> = {};
+  for (const pair of pairs) {
+    const at = pair.indexOf('=');
+    if (at < 1) throw new Errors.CLIError(`--as-user-extra: "${pair}" is not KEY=VALUE`, {exit: 2});
+    const key = pair.slice(0, at);
+    extra[key] = [...(extra[key] ?? []), pair.slice(at + 1)];
+  }
+  return extra;
+}
+
+/** The parsed values of `agentsFlags`. */
+export interface ParsedAgentsFlags {
+  readonly agents?: boolean;
+  readonly 'agents-namespace'?: string;
+  readonly 'agents-selector'?: string;
+  readonly 'agents-token-file'?: string | undefined;
+}
+
+export function agentPlace(flags: ParsedAgentsFlags): AgentPlace {
+  const {namespace, selector} = defaultAgentPlace;
+  return {namespace: flags['agents-namespace'] ?? namespace, selector: flags['agents-selector'] ?? selector};
 }

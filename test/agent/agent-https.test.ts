@@ -5,9 +5,8 @@ import {type AddressInfo, connect, createServer, type Socket} from 'node:net';
 import {text} from 'node:stream/consumers';
 import tls from 'node:tls';
 import {afterEach, beforeEach, describe, expect, test} from 'vitest';
-import type {Admission, Asking} from '../../src/agent/access-gate.ts';
+import {type Admission, type Asking, limitConnections} from '../../src/agent/access-gate.ts';
 import {type Pages, replaceCertificate, servePages} from '../../src/agent/agent-server.ts';
-import {limitConnections} from '../../src/agent/connection-limit.ts';
 import {selfSignedCertificate} from '../../src/agent/self-signed-certificate.ts';
 import {certificate} from '../stand-in/certificates.ts';
 

@@ -2,8 +2,7 @@ import {connect} from 'node:net';
 import type {AddressInfo} from 'node:net';
 import {text} from 'node:stream/consumers';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {servePages} from '../../src/agent/agent-server.ts';
-import {parseListenAddress} from '../../src/agent/listen-address.ts';
+import {servePages, parseListenAddress} from '../../src/agent/agent-server.ts';
 
 const long = 'x'.repeat(10_000);
 let server: Awaited<ReturnType<typeof servePages>>;

@@ -3,8 +3,7 @@ import {copyFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, w
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterEach, beforeEach, describe, expect, test} from 'vitest';
-import type {KeyPair} from '../../src/agent/key-pair.ts';
-import {selfSignedCertificate} from '../../src/agent/self-signed-certificate.ts';
+import {type KeyPair, selfSignedCertificate} from '../../src/agent/self-signed-certificate.ts';
 import {ServingCertificate} from '../../src/agent/serve-agent.ts';
 import {certificate, certificateFile} from '../stand-in/certificates.ts';
 

@@ -6,7 +6,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import process from 'node:process';
 import type {AgentResult} from '../../src/model/node-result.ts';
-import {nodeResultText} from '../../src/render/node-result.ts';
+import {nodeResultText} from '../../src/render/json.ts';
 import {startApiServer} from '../stand-in/api-server.ts';
 import {certificate} from '../stand-in/certificates.ts';
 import {bundleObjects} from '../stand-in/bundle-objects.ts';

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {sameJson} from '../../src/diff/diff-fields.ts';
+import {sameJson} from '../../src/diff/diff-bundles.ts';
 
 test.each([
   [null, null],

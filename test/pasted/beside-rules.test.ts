@@ -2,7 +2,7 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {noDump} from '../../src/parse/pasted/split-text.ts';
-import {serviceList} from '../../src/render/table/service-list.ts';
+import {serviceList} from '../../src/render/table/tree.ts';
 import {headlineOf} from '../../src/render/verdict-line.ts';
 import {plain} from '../render/report.ts';
 import {said, snapshotOfText, traceText} from './trace-text.ts';

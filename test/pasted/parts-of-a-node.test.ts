@@ -1,8 +1,7 @@
 /** Texts of reports that show parts of a node: two backends, a part of a list, a table of nftables that ends, bridges of Docker. */
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
-import {serviceList} from '../../src/render/table/service-list.ts';
-import {tree} from '../../src/render/table/tree.ts';
+import {serviceList, tree} from '../../src/render/table/tree.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
 import {withStoppedPaths} from '../../src/run/packet/stopped-paths.ts';
 import {plain} from '../render/report.ts';

@@ -2,8 +2,7 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {packetsText} from '../../src/render/trace-words.ts';
-import {serviceList} from '../../src/render/table/service-list.ts';
-import {tree} from '../../src/render/table/tree.ts';
+import {serviceList, tree} from '../../src/render/table/tree.ts';
 import {plain} from '../render/report.ts';
 import {askText, answerText} from './ask.ts';
 import {snapshotOfText, traceText} from './trace-text.ts';

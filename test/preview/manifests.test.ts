@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {addManifests, serviceNotes} from '../../src/preview/manifests/add-manifests.ts';
-import {parseEndpoint, slicesOf} from '../../src/preview/manifests/endpoint-flag.ts';
+import {parseEndpoint, slicesOf} from '../../src/run/rules/planned-objects.ts';
 import type {ServiceObject, ServiceSpec} from '../../src/model/api-objects.ts';
 import {apiObjects, service, slice} from '../cluster.ts';
 

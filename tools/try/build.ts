@@ -4,7 +4,7 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {build} from 'esbuild';
 import packageJson from '../../package.json' with {type: 'json'};
-import {html, made} from '../../src/render/html/html.ts';
+import {html, made} from '../../src/render/markup.ts';
 import {pageHead, style as pageStyle} from '../../src/render/html/page.ts';
 import {bundledPackages} from '../release/bundled-packages.ts';
 import {root} from '../release/run.ts';

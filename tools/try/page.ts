@@ -9,8 +9,7 @@ import {findingsHtml, listFindings, NodeRanges} from '../../src/render/html/find
 import {picturesHtml} from '../../src/render/html/paths.ts';
 import type {RenderOptions} from '../../src/render/renderer.ts';
 import {packetRenderers} from '../../src/render/table/packet.ts';
-import {serviceList} from '../../src/render/table/service-list.ts';
-import {tree} from '../../src/render/table/tree.ts';
+import {serviceList, tree} from '../../src/render/table/tree.ts';
 import {styleOf} from '../../src/render/terminal-text.ts';
 import {verdictLine} from '../../src/render/verdict-line.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';

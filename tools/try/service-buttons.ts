@@ -2,7 +2,7 @@ import type {Report} from '../../src/model/report.ts';
 import {entryText} from '../../src/model/service-port.ts';
 import {type EntryTrace, isFaulty, type PortTrace} from '../../src/model/service-trace.ts';
 import {namespacedName, plural} from '../../src/model/text.ts';
-import {type Html, html, nothing} from '../../src/render/html/html.ts';
+import {type Html, html, nothing} from '../../src/render/markup.ts';
 
 /** A Service in the rules, to be chosen. */
 interface ListedService {

@@ -1,10 +1,8 @@
 import {Flags} from '@oclif/core';
 import {defaultDebugNamespace} from '../../collect/transports/debug.ts';
 import {automatic, type TransportName} from '../../collect/transports/index.ts';
-import {agentsFlags} from '../options/agents-flags.ts';
-import {connectionFlags} from '../options/connection-flags.ts';
+import {agentsFlags, connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {outputFlag, outputFlags, scopeFlags} from '../options/flags.ts';
-import {transportFlags} from '../options/transport-flags.ts';
 import {type AccessReport, missing} from '../../model/access.ts';
 import {accessRenderers} from '../../render/access/access.ts';
 import {BaseCommand} from './base-command.ts';

@@ -1,15 +1,13 @@
 import process from 'node:process';
 import {Errors, Flags} from '@oclif/core';
-import {parseListenAddress} from '../../agent/listen-address.ts';
+import {parseListenAddress} from '../../agent/agent-server.ts';
 import type {ServingMode} from '../../agent/serve-agent.ts';
-import {parseTimeout} from '../../collect/kube/connection-options.ts';
+import {parseTimeout} from '../../collect/kube/kubeconfig.ts';
 import {systemClock} from '../../run/clock.ts';
-import {connectionFlags} from '../options/connection-flags.ts';
-import {FindingChanges} from '../../run/watch/finding-changes.ts';
+import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {settingFlags, verboseFlag} from '../options/flags.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
-import {transportFlags} from '../options/transport-flags.ts';
-import {watchLines} from '../../run/watch/watch-lines.ts';
+import {FindingChanges, watchLines} from '../../run/watch/watch-lines.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {BaseCommand} from './base-command.ts';
 

@@ -2,13 +2,13 @@ import {appendFileSync, statSync} from 'node:fs';
 import {pipeline} from 'node:stream/promises';
 import {Command, Errors} from '@oclif/core';
 import {ApiError} from '../../collect/kube/kube-api.ts';
-import {readServerVersion} from '../../collect/cluster/read-server-version.ts';
+import {readServerVersion} from '../../collect/cluster/cluster-reader.ts';
 import {KubeconfigError} from '../../collect/kube/kubeconfig.ts';
 import {readTextFile} from '../../collect/text-file.ts';
 import {readBundle, UnreadableBundle} from '../../collect/bundle/read-bundle.ts';
 import type {ClusterFlags, ClusterRun} from '../../run/cluster-run.ts';
 import {Interrupted, listenForInterruption, systemClock} from '../../run/clock.ts';
-import type {ParsedConnectionFlags} from '../../run/options/connection.ts';
+import type {ParsedConnectionFlags} from '../../run/open-cluster.ts';
 import {commandText, diagnoseOptions, selectNodes} from '../options/diagnose-options.ts';
 import type {WaitLimit} from '../../run/options/wait-limit.ts';
 import {diagnose} from '../../diagnose.ts';
@@ -103,7 +103,7 @@ export abstract class BaseCommand extends Command {
   /** Runs the work with a connection to the chosen cluster, until it is done or interrupted. */
   protected async withCluster<T>(flags: LiveFlags, work: (live: Live) => Promise<T>): Promise<T> {
     const {openCluster} = await import('../../run/open-cluster.ts');
-    const {progressLine} = await import('../../run/nodes/node-progress.ts');
+    const {progressLine} = await import('../../run/nodes/node-intake.ts');
     const cluster = openCluster(flags, `svc-trace/${this.config.version}`);
     const progress = progressLine(!flags.quiet && !flags['no-progress']);
     try {

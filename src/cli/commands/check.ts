@@ -1,6 +1,5 @@
 import {Errors, Flags} from '@oclif/core';
-import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
-import {connectionFlags} from '../options/connection-flags.ts';
+import {agentsFlags, refuseBesideAgents, connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {exitCode, type FailOn, waitLimit} from '../../run/options/wait-limit.ts';
 import {
   evaluationFlags,
@@ -14,11 +13,10 @@ import {
   settingFlags,
   sourceFlags,
 } from '../options/flags.ts';
-import {transportFlags} from '../options/transport-flags.ts';
 import {writableFile} from '../output-file.ts';
 import {pieceRenderers, renderers} from '../../render/index.ts';
 import type {PieceRenderer} from '../../render/renderer.ts';
-import {withClosingLine} from '../closing-line.ts';
+import {withClosingLine} from '../terminal.ts';
 import type {Report} from '../../model/report.ts';
 import {planCheckRenderers, planExitCode} from '../../render/preview/plan-check.ts';
 import type {PreviewPlan} from '../../model/preview.ts';
@@ -27,7 +25,7 @@ import {verdictLine} from '../../render/verdict-line.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
 import type {PreviewRunInput} from '../../preview/preview-run.ts';
-import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
+import type {ScopeFlags} from '../../run/scope/choose-nodes.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {BaseCommand} from './base-command.ts';
 

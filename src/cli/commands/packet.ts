@@ -1,11 +1,10 @@
 import {Errors, Flags} from '@oclif/core';
 import type {PacketAnswers} from '../../run/packet/ask-cluster.ts';
-import {connectionFlags} from '../options/connection-flags.ts';
+import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
 import {namespaceNames, outputFlag, outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import {askNodes, notAmong, type PacketFlags, startNode, withPrintedPorts} from '../../run/packet/packet-flags.ts';
-import {transportFlags} from '../options/transport-flags.ts';
 import {kubeProxyTrouble} from '../../checks/kube-proxy-trouble.ts';
 import {isRulesAlone} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/terminal-text.ts';

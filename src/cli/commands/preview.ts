@@ -10,10 +10,20 @@ import {previewExitCode, previewRenderers} from '../../render/preview/index.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
-import {configFlag, manifestFlags, readConfigFile} from '../options/manifest-flags.ts';
-import {connectionFlags} from '../options/connection-flags.ts';
-import {outputFlag, outputFlags, quietFlag, scopeFlags, serviceArgs, settingFlags, sourceFlags, verboseFlag} from '../options/flags.ts';
-import {transportFlags} from '../options/transport-flags.ts';
+import {
+  configFlag,
+  manifestFlags,
+  readConfigFile,
+  outputFlag,
+  outputFlags,
+  quietFlag,
+  scopeFlags,
+  serviceArgs,
+  settingFlags,
+  sourceFlags,
+  verboseFlag,
+} from '../options/flags.ts';
+import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {BaseCommand} from './base-command.ts';
 
 export default class PreviewCommand extends BaseCommand {

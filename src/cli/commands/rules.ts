@@ -17,9 +17,19 @@ import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {chooseRulesNode, requireServices} from '../../run/rules/choose-rules-node.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
-import {configFlag, manifestFlags, readConfigFile} from '../options/manifest-flags.ts';
-import {connectionFlags} from '../options/connection-flags.ts';
-import {archiveFlag, outputFlags, quietFlag, scopeFlags, serviceArgs, settingFlags, sourceFlags} from '../options/flags.ts';
+import {
+  configFlag,
+  manifestFlags,
+  readConfigFile,
+  archiveFlag,
+  outputFlags,
+  quietFlag,
+  scopeFlags,
+  serviceArgs,
+  settingFlags,
+  sourceFlags,
+} from '../options/flags.ts';
+import {connectionFlags} from '../options/cluster-flags.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 
 export default class RulesCommand extends BaseCommand {
@@ -111,7 +121,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
   ): Promise<Snapshot> {
     if (flags.from !== undefined) return this.snapshot(flags.from, flags);
     if (isOfManifestsAlone(flags)) return emptySnapshot;
-    const {readApi} = await import('../../run/rules/read-api.ts');
+    const {readApi} = await import('../../run/rules/choose-rules-node.ts');
     return this.withCluster(flags, ({cluster, signal}) => unlessAborted(readApi(cluster, flags['for-node']), signal));
   }
 }

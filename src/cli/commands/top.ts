@@ -7,7 +7,7 @@ import {systemClock} from '../../run/clock.ts';
 import {listenForKeys} from '../../run/live-screen.ts';
 import {topScreen} from '../../run/top/top-screen.ts';
 import type {TopRun} from '../../run/top/top-session.ts';
-import {connectionFlags} from '../options/connection-flags.ts';
+import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {diagnoseOptions} from '../options/diagnose-options.ts';
 import {
   intervalOf,
@@ -21,7 +21,6 @@ import {
   settingFlags,
   sourceFlags,
 } from '../options/flags.ts';
-import {transportFlags} from '../options/transport-flags.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 
 const {from: _from, ...nodeFlags} = sourceFlags;

@@ -1,5 +1,5 @@
 import {Errors, Flags} from '@oclif/core';
-import {connectionFlags} from '../options/connection-flags.ts';
+import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {exitCode, type FailOn} from '../../run/options/wait-limit.ts';
 import {
   evaluationFlags,
@@ -14,14 +14,13 @@ import {
   sourceFlags,
   verboseFlag,
 } from '../options/flags.ts';
-import {withClosingLine} from '../closing-line.ts';
-import {transportFlags} from '../options/transport-flags.ts';
-import {traceRenderers} from '../../render/trace-index.ts';
+import {withClosingLine} from '../terminal.ts';
+import {traceRenderers} from '../../render/index.ts';
 import {isRulesAlone} from '../../model/snapshot.ts';
 import {reportRulesAlone} from '../../diagnosis/report-rules-alone.ts';
 import type {Report} from '../../model/report.ts';
-import {serviceList} from '../../render/table/service-list.ts';
-import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
+import {serviceList} from '../../render/table/tree.ts';
+import type {ScopeFlags} from '../../run/scope/choose-nodes.ts';
 import {withStoppedPaths} from '../../run/packet/stopped-paths.ts';
 import {selectInRules} from '../../run/scope/select-in-rules.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';

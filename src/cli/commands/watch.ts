@@ -1,9 +1,8 @@
 import process from 'node:process';
 import {Flags} from '@oclif/core';
 import {Interrupted, systemClock} from '../../run/clock.ts';
-import {agentsFlags, refuseBesideAgents} from '../options/agents-flags.ts';
-import {connectionFlags} from '../options/connection-flags.ts';
-import {FindingChanges} from '../../run/watch/finding-changes.ts';
+import {agentsFlags, refuseBesideAgents, connectionFlags, transportFlags} from '../options/cluster-flags.ts';
+import {FindingChanges, watchLines, type WatchView} from '../../run/watch/watch-lines.ts';
 import {
   evaluationFlags,
   intervalOf,
@@ -14,10 +13,8 @@ import {
   sourceFlags,
   verboseFlag,
 } from '../options/flags.ts';
-import {transportFlags} from '../options/transport-flags.ts';
-import {watchLines, type WatchView} from '../../run/watch/watch-lines.ts';
 import {listenForKeys} from '../../run/live-screen.ts';
-import {traceRenderers} from '../../render/trace-index.ts';
+import {traceRenderers} from '../../render/index.ts';
 import {type ScrolledView, watchScreen} from '../../run/watch/watch-screen.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {isClosedPipe} from '../terminal.ts';

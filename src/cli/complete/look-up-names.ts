@@ -2,7 +2,7 @@ import process from 'node:process';
 import {listNames} from '../../collect/cluster/cluster-reader.ts';
 import {readBundle} from '../../collect/bundle/read-bundle.ts';
 import {loadKubeconfig} from '../../collect/kube/load-kubeconfig.ts';
-import type {ParsedConnectionFlags} from '../../run/options/connection.ts';
+import type {ParsedConnectionFlags} from '../../run/open-cluster.ts';
 import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {Candidate, CommandWords, ValueKind} from './complete.ts';
 import {namespacedName} from '../../model/text.ts';
@@ -63,7 +63,7 @@ async function clusterNames(flags: ParsedConnectionFlags, requestTimeout: number
   const [{createKubeApi}, {loadConnection}, {asConnectionFlags}] = await Promise.all([
     import('../../collect/kube/create-kube-api.ts'),
     import('../../collect/kube/load-connection.ts'),
-    import('../../run/options/connection.ts'),
+    import('../../run/open-cluster.ts'),
   ]);
   const connection = loadConnection(asConnectionFlags(flags), {interactive: false, quiet: true});
   const api = createKubeApi(connection, {requestTimeout});

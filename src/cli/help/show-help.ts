@@ -1,9 +1,8 @@
 import process from 'node:process';
-import {wrap} from '../../render/wrap.ts';
+import {wrap} from '../../render/terminal-text.ts';
 import {asksForHelp} from '../command-line.ts';
 import {packageJson} from '../built-manifest.ts';
-import type {ArgumentParts, CommandParts, FlagParts} from '../command-parts.ts';
-import {commandSpecs} from '../complete/command-spec.ts';
+import {type ArgumentParts, type CommandParts, type FlagParts, commandSpecs} from '../complete/command-spec.ts';
 
 /** Prints the help of the command at the beginning of the arguments, or of the program. False if the arguments do not ask for help. */
 export async function showHelp(args: readonly string[], {root, bin}: {readonly root: string; readonly bin: string}): Promise<boolean> {

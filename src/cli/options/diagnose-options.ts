@@ -4,8 +4,7 @@ import type {Snapshot} from '../../model/snapshot.ts';
 import {shellWord, withoutPassword} from '../../model/text.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import type {ParsedEvaluationFlags} from '../../run/cluster-run.ts';
-import {chooseNodes, type ChosenNodes, type NodeChoice} from '../../run/scope/choose-nodes.ts';
-import type {ScopeFlags} from '../../run/scope/scope-flags.ts';
+import {chooseNodes, type ChosenNodes, type NodeChoice, type ScopeFlags} from '../../run/scope/choose-nodes.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 
 /** Converts the command line to the options of `diagnose` for a bundle. Throws a CLIError (exit 2) for unknown names. */

@@ -140,7 +140,7 @@ export function readResult(value: unknown): AgentAnswer | string {
   return wrong ?? asAnswer(value as WrittenResult);
 }
 
-/** The form in which it is written: see `render/node-result.ts`. */
+/** The form in which it is written: see `render/json.ts`. */
 interface WrittenResult extends Omit<AgentResult, 'report' | 'judgedAt' | 'seen' | 'apiCurrentAt' | 'findings'> {
   readonly now: string;
   readonly trouble?: string;

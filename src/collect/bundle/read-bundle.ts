@@ -35,8 +35,7 @@ import {
 import {dropGarbage, type Shape, usableItems} from '../objects/usable-items.ts';
 import {maxSizeOf, readFileOrPipe} from '../text-file.ts';
 import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
-import {historyFile, readHistory} from './history-file.ts';
-import {type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
+import {historyFile, readHistory, type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
 import {joinHostPort} from '../../model/address.ts';
 
 /** A bundle that cannot be used at all; the message says what was tried and what to do. */

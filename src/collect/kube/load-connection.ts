@@ -3,11 +3,18 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {someOf, withoutPassword} from '../../model/text.ts';
 import {chooseProxy} from './choose-proxy.ts';
-import type {ConnectionFlags} from './connection-options.ts';
+import {
+  type ConnectionFlags,
+  type Cluster,
+  type Context,
+  type ExecConfig,
+  type Kubeconfig,
+  KubeconfigError,
+  type User,
+} from './kubeconfig.ts';
 import {fixedCredentials, pemOf} from './credentials/credentials.ts';
 import {canAsk} from './credentials/exec-credentials.ts';
 import {userCredentials} from './credentials/user-credentials.ts';
-import {type Cluster, type Context, type ExecConfig, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
 import {type Connection, KubectlConfig, type Trust} from './kubectl-config.ts';
 import {type LoadedKubeconfig, loadKubeconfig} from './load-kubeconfig.ts';
 import {joinHostPort} from '../../model/address.ts';

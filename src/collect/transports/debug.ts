@@ -7,8 +7,7 @@ import {errorText, namespacedName} from '../../model/text.ts';
 import {ApiError, type ExecTarget, type KubeApi} from '../kube/kube-api.ts';
 import {CommandFailed, type NodeInfo, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
 import {podShell, podShellSessions} from './exec.ts';
-import {refuseInvalidNodeName} from './node-name.ts';
-import {toolFolders} from './root-command.ts';
+import {refuseInvalidNodeName, toolFolders} from './root-command.ts';
 
 export interface DebugOptions {
   /** An image with `sleep` and `nsenter`, or with its own iptables. */

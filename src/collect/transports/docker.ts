@@ -1,6 +1,5 @@
 import {CommandFailed, type NodeShell, type Transport, Unreachable} from '../node/transport.ts';
-import {refuseInvalidNodeName} from './node-name.ts';
-import {endingWithInput, isProgramMissing, runProgram} from './root-command.ts';
+import {refuseInvalidNodeName, endingWithInput, isProgramMissing, runProgram} from './root-command.ts';
 
 /** Programs that run nodes as containers, in the order in which they are tried. They take the same arguments. */
 const programs = ['docker', 'podman'] as const;

@@ -1,6 +1,6 @@
 import {Buffer} from 'node:buffer';
 import type {WriteStream} from 'node:fs';
-import {maxMessages, maxOutput, OutputLimit, TooMuchOutput} from '../node/transport.ts';
+import {maxMessages, maxOutput, OutputLimit, TooMuchOutput, type NodeInfo, Unreachable} from '../node/transport.ts';
 
 /** Directories of the tools that are not in a plain user's `PATH`, including those of NixOS and k3s. */
 export const toolFolders = '/usr/local/sbin:/usr/sbin:/sbin:/run/current-system/sw/bin:/var/lib/rancher/k3s/data/current/bin/aux';
@@ -121,4 +121,15 @@ export async function runProgram(program: string, args: readonly string[], optio
     notFound: 'code' in result && result.code === 'ENOENT',
     cause: result.cause ?? (result.failed ? result : undefined),
   };
+}
+
+/**
+ * Refuses a node name that Kubernetes does not allow (a DNS subdomain): names are used in command lines of ssh and docker, where
+ * `-oProxyCommand=…` would be an option.
+ */
+export function refuseInvalidNodeName({name}: NodeInfo): void {
+  if (/^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/.test(name) && name.length <= 253) return;
+  throw new Unreachable(`the node name ${JSON.stringify(name)} is none that Kubernetes allows: it is not used in a command`, {
+    isPermanent: true,
+  });
 }

@@ -3,8 +3,16 @@ import {isIP} from 'node:net';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {CommandFailed, type NodeInfo, type NodeShell, type TakeOutput, type Transport, Unreachable} from '../node/transport.ts';
-import {refuseInvalidNodeName} from './node-name.ts';
-import {asRoot, endingWithInput, isProgramMissing, quoted, runProgram, sudoRefusal, toolFolders} from './root-command.ts';
+import {
+  refuseInvalidNodeName,
+  asRoot,
+  endingWithInput,
+  isProgramMissing,
+  quoted,
+  runProgram,
+  sudoRefusal,
+  toolFolders,
+} from './root-command.ts';
 
 export interface SshOptions {
   readonly user?: string;

@@ -3,9 +3,8 @@ import type {SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
-import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
+import {ObjectWatch, type ObjectWatchOptions, StringPool} from './object-watch.ts';
 import {type WatchedObject, objectKey} from './service-watches.ts';
-import {StringPool} from './trim-object.ts';
 
 type ClusterWatchOptions = Pick<ObjectWatchOptions<never>, 'backoffMs' | 'silenceMs'> & {
   /** Called whenever something has changed. */

@@ -4,9 +4,8 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {type ClusterScope, listKey} from '../cluster/cluster-reader.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
-import {ObjectWatch, type ObjectWatchOptions} from './object-watch.ts';
+import {ObjectWatch, type ObjectWatchOptions, StringPool} from './object-watch.ts';
 import {type EarlierVersion, PastEvents, versionOf, type PastOptions} from './past-events.ts';
-import {StringPool} from './trim-object.ts';
 
 /** An object as a watch shows it; null if it was deleted. Its key is `namespace/name`. */
 export type WatchedObject = {readonly key: string; readonly isListed: boolean} & (

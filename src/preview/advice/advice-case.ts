@@ -3,6 +3,11 @@ import type {ServiceObject} from '../../model/api-objects.ts';
 import type {Advice} from '../../model/preview.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {NodeSetup} from '../node-setup.ts';
+import {type Family, parseCidr, contains, families} from '../../model/address.ts';
+import {nodesInRanges} from '../../expect/cluster/service-range.ts';
+import {droppedRanges} from '../../expect/nftables/base-chains.ts';
+import {proxyTableId} from '../../expect/nftables/expected-table.ts';
+import {parseInterval} from '../../parse/nftables/address-list.ts';
 
 /** One node of the change. */
 export interface AdviceCase {
@@ -27,4 +32,96 @@ export function namesOf(services: readonly ServiceObject[]): string {
     services.map(({metadata}) => namespacedName(metadata)),
     {max: 3, noun: 'Service'},
   );
+}
+
+/** Effects of a change to nftables mode that neither objects nor dumps show. */
+export function checkByHand({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  if (configAfter.mode.value !== 'nftables') return [];
+  const ranges = rangesOf(setup, configAfter);
+  const hasRoutes = (family: Family = 'IPv4'): boolean => (setup.facts.network?.routes[family] ?? null) !== null;
+  return [...hostsInRange(ranges, ranges?.every(text => hasRoutes(parseCidr(text)?.family)) ?? false), ...readers];
+}
+
+function hostsInRange(ranges: readonly string[] | null, isRouted: boolean): readonly NodeAdvice[] {
+  if (ranges?.length === 0) return [];
+  const about = {topic: 'by-hand', id: 'check-by-hand', ofCluster: true} as const;
+  if (ranges !== null)
+    return [
+      {
+        ...about,
+        reason: `hosts inside the Service range ${ranges.join(', ')}${isRouted ? ' that only routers beyond the nodes have routes to' : ''}: nftables mode drops packets to its unallocated addresses`,
+        remedy: `Look in the routing tables of ${isRouted ? '' : 'the nodes and '}the network for addresses in the range.`,
+      },
+    ];
+  return [
+    {
+      ...about,
+      reason:
+        'endpoints, pod networks, nodes and routed hosts inside the Service range: nftables mode from 1.33 on drops packets to its unallocated addresses, and the ServiceCIDRs are not known',
+      remedy: 'Compare with: kubectl get servicecidrs. A bundle holds them as api/servicecidrs.json.',
+    },
+  ];
+}
+
+const readers: readonly NodeAdvice[] = [
+  {
+    topic: 'by-hand',
+    id: 'check-by-hand',
+    ofCluster: true,
+    reason: 'programs that read the iptables rules of kube-proxy, such as exporters and agents: KUBE-SERVICES is empty in nftables mode',
+    remedy: 'Find out from their documentation whether they support nftables mode.',
+  },
+];
+
+/**
+ * Nodes, pod networks and routed networks inside the Service range: nftables mode from 1.33 on drops packets to them. Endpoints inside it
+ * are found by their packets.
+ */
+export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
+  const ranges = rangesOf(setup, configAfter);
+  if (ranges === null || ranges.length === 0 || isDroppedToday(setup)) return [];
+  const inside = nodesInRanges(
+    setup.api,
+    ranges.flatMap(text => parseInterval(text) ?? []),
+  ).map(({text}) => text);
+  const routed = routesInto(setup, ranges);
+  const said = (who: readonly string[], of: object): readonly NodeAdvice[] =>
+    who.length === 0
+      ? []
+      : [
+          {
+            topic: 'change',
+            id: 'unallocated-addresses',
+            effect: 'lost',
+            ...of,
+            reason: `${someOf(who, {max: 3})} ${who.length === 1 ? 'is' : 'are'} inside the Service range ${ranges.join(', ')}: nftables mode drops new connections to them`,
+            remedy: 'Renumber them, or delete the ServiceCIDR that holds them.',
+          },
+        ];
+  return [...said(inside, {ofCluster: true}), ...said(routed, {})];
+}
+
+/** A route to all of the range, as nodes without a default route have it, leads to no host. */
+function routesInto({facts: {network}}: NodeSetup, ranges: readonly string[]): readonly string[] {
+  const cidrs = ranges.flatMap(text => parseCidr(text) ?? []);
+  const routes = families.flatMap(family => network?.routes[family] ?? []);
+  const inside = routes.filter(
+    ({kind, to}) => kind === 'unicast' && cidrs.some(cidr => to.prefix > cidr.prefix && contains(cidr, {...to, value: to.base})),
+  );
+  return [
+    ...new Set(inside.map(({to, hops}) => `${to.text}, which a route by ${hops[0]?.gateway ?? hops[0]?.dev ?? 'the node'} leads to,`)),
+  ];
+}
+
+/** The networks of both families that packets are dropped to after the change; null where they are not known. */
+function rangesOf(setup: NodeSetup, config: ProxyConfig): readonly string[] | null {
+  if (config.mode.value !== 'nftables') return [];
+  const ranges = families.map(family =>
+    droppedRanges({api: setup.api, config, family, table: setup.nft()?.tables.get(proxyTableId(family)) ?? null}),
+  );
+  return ranges.includes(undefined) ? null : ranges.flatMap(range => range ?? []);
+}
+
+function isDroppedToday(setup: NodeSetup): boolean {
+  return (rangesOf(setup, setup.config) ?? []).length > 0;
 }

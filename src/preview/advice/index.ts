@@ -8,9 +8,7 @@ import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {countOf} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {NodeSetup} from '../node-setup.ts';
 import {expectedSide, thirdPartyTexts} from '../sides.ts';
-import {type AdviceCase, externalAddresses, namesOf, type NodeAdvice} from './advice-case.ts';
-import {checkByHand} from './check-by-hand.ts';
-import {serviceRange} from './service-range.ts';
+import {type AdviceCase, externalAddresses, namesOf, type NodeAdvice, checkByHand, serviceRange} from './advice-case.ts';
 
 /** Effects that no single packet shows: in operation, and at the moment of the switch. Empty if nothing changes. */
 export function adviceOf(adviceCase: AdviceCase): readonly NodeAdvice[] {

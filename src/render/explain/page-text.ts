@@ -1,5 +1,4 @@
-import {type Style, styleOf} from '../terminal-text.ts';
-import {visibleLength, wrap} from '../wrap.ts';
+import {type Style, styleOf, visibleLength, wrap} from '../terminal-text.ts';
 
 interface PageOptions {
   readonly color: boolean;

@@ -19,7 +19,7 @@ import {
   shouldBe,
   unservedName,
 } from '../trace-words.ts';
-import {chooseEndpoints, type GraphOptions, groupNodes, groupPaths, portsOf, shareOf} from './trace-paths.ts';
+import {chooseEndpoints, type GraphOptions, groupNodes, groupPaths, portsOf, shareOf} from './trace-graph.ts';
 
 /**
  * The packet path to one Service port, on the nodes where it is the same, from clients to pods. Chains and rules are details of the

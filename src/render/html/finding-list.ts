@@ -7,7 +7,7 @@ import {blockPlaces, blockTexts, commandsByPlace, effectsText, messageOf, whomAn
 import {docsOf} from '../json.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {dumpLine, tableName} from '../trace-words.ts';
-import {type Html, html, nothing} from './html.ts';
+import {type Html, html, nothing} from '../markup.ts';
 
 /** The findings that a page has room for, in blocks with one cause each. */
 interface ListedFindings {

@@ -16,9 +16,8 @@ import {
 } from '../table/matrix-cells.ts';
 import {withoutRulesText} from '../verdict-line.ts';
 import {filtersHtml, findingsHtml, type ListedFinding, listFindings, NodeRanges} from './finding-list.ts';
-import {type Html, html as template, html, nothing} from './html.ts';
-import {nodesHtml} from './node-table.ts';
-import {reportPage} from './page.ts';
+import {type Html, html as template, html, nothing} from '../markup.ts';
+import {nodesHtml, reportPage} from './page.ts';
 import {type DrawnPath, faultyPaths, pathHtml, picturesHtml} from './paths.ts';
 
 /** A complete report as one file, without any other: for a browser, for print, to send to others. */

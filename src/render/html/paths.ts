@@ -3,8 +3,8 @@ import type {PortTrace} from '../../model/service-trace.ts';
 import {fullBar, layOutPicture, narrow, type PictureShape, wide} from '../graph/picture-layout.ts';
 import {pictureMarkup, pictureSummary} from '../graph/svg.ts';
 import {type Picture, type PictureBox, picturesOf} from '../graph/picture.ts';
-import type {GraphOptions} from '../graph/trace-paths.ts';
-import {type Html, html, made, nothing} from './html.ts';
+import type {GraphOptions} from '../graph/trace-graph.ts';
+import {type Html, html, made, nothing} from '../markup.ts';
 import {pushTo} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 

@@ -1,29 +1,24 @@
 import type {Advice, Preview, PreviewChange} from '../../model/preview.ts';
 import {provenanceMarkdown} from '../ci/markdown.ts';
-import {previewPage} from '../html/preview-page.ts';
 import {schemaVersion, toJson, toYaml, entryFields} from '../json.ts';
-import {markup} from '../markup.ts';
-import {plainTable} from '../table/plain-table.ts';
+import {markup, type Html, html, nothing} from '../markup.ts';
+import {plainTable} from '../table/table.ts';
 import {originOf, type RenderOptions} from '../renderer.ts';
-import {escapeText, styleOf} from '../terminal-text.ts';
-import {wrap, wrapLines} from '../wrap.ts';
+import {escapeText, styleOf, wrap, wrapLines} from '../terminal-text.ts';
 import {isBlocking, isLoss, type PreviewText, previewText, summarizePreview} from './preview-text.ts';
+import {page, provenanceHtml} from '../html/page.ts';
 
 /** Turns a preview into text, without a newline at its end. */
 type PreviewRenderer = (preview: Preview, options: RenderOptions) => string;
 
 /** The output formats of `preview`. */
 export const previewRenderers = {
-  table,
+  table: (preview, options) => previewTable(previewText(preview, options.verbose), options),
   json: (preview, options) => toJson(previewObject(preview, options)),
   yaml: (preview, options) => toYaml(previewObject(preview, options)),
   markdown,
-  html,
+  html: (preview, options) => previewPage(previewText(preview, options.verbose), options),
 } as const satisfies Readonly<Record<string, PreviewRenderer>>;
-
-function table(preview: Preview, options: RenderOptions): string {
-  return previewTable(previewText(preview, options.verbose), options);
-}
 
 /** The text for a terminal. */
 export function previewTable({verdict, isBad, sections}: PreviewText, {color, width, quiet}: RenderOptions): string {
@@ -56,10 +51,6 @@ function markdown(preview: Preview, options: RenderOptions): string {
     return parts.filter(part => part !== '').join('\n\n');
   });
   return [`**${prose(verdict)}**`, ...blocks, ...provenanceMarkdown(undefined, options)].join('\n\n');
-}
-
-function html(preview: Preview, options: RenderOptions): string {
-  return previewPage(previewText(preview, options.verbose), options);
 }
 
 /** The JSON of `preview`, as docs/preview.schema.json describes it. */
@@ -130,4 +121,34 @@ export function previewExitCode(preview: Preview, failOn: string): number {
   const fails = failOn === 'any' ? verdict === 'changes' : isServedElse || requirements.some(isBlocking) || advice.some(isLoss);
   if (failOn !== 'never' && fails) return 1;
   return verdict === 'incomplete' || nodesUnread > 0 ? 3 : 0;
+}
+
+/** A preview as one file, without any other. */
+function previewPage({verdict, isBad, sections}: PreviewText, options: RenderOptions): string {
+  return page({
+    title: 'Preview',
+    verdict,
+    tone: isBad ? 'error' : sections.length > 0 ? 'warning' : 'ok',
+    footer: 'svc-trace',
+    facts: provenanceHtml(options),
+    body: sections.map(sectionHtml),
+  });
+}
+
+function sectionHtml({title, items, table}: PreviewText['sections'][number]): Html {
+  return html`<section><h2>${title.charAt(0)}${title.slice(1).toLowerCase()}</h2>
+${table === undefined ? nothing : tableHtml(title, table)}
+${items.map(
+  ({head, lines}) => html`<article><p class="label">${head}</p>
+${lines.length === 0 ? nothing : html`<dl class="terms">${lines.map(([label, value]) => html`<dt>${label}</dt><dd>${value}</dd>`)}</dl>`}
+</article>`,
+)}
+</section>`;
+}
+
+function tableHtml(title: string, {head, rows}: NonNullable<PreviewText['sections'][number]['table']>): Html {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="${title.toLowerCase()}"><table>
+<thead><tr>${head.map(text => html`<th scope="col">${text}</th>`)}</tr></thead>
+<tbody>${rows.map(row => html`<tr>${row.map(text => html`<td>${text}</td>`)}</tr>`)}</tbody>
+</table></div>`;
 }

@@ -1,16 +1,15 @@
 import type {BundleDiff, ChangeKind, EndpointChange, FieldChange, FindingChange, RulesChange} from '../../model/findings/bundle-diff.ts';
 import type {ServiceName} from '../../model/finding.ts';
-import {bySeverity, escapeText, type Style, styleOf} from '../terminal-text.ts';
+import {bySeverity, escapeText, type Style, styleOf, wrap, wrapLines} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {findingObject, schemaVersion, toJson, toYaml} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
 import type {PortTraffic} from '../../model/traffic/traffic-report.ts';
 import {portLabel, rateText, shareText} from '../top/answer-line.ts';
-import {trafficObject} from '../top/top-json.ts';
+import {trafficObject} from '../top/top-table.ts';
 import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import {blockSentence} from '../block-texts.ts';
 import {causesOf} from '../headline.ts';
-import {wrap, wrapLines} from '../wrap.ts';
 import {largest, pushTo} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
 

@@ -1,14 +1,13 @@
 import {docsOf} from '../json.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {bySeverity, escapeText, type Style, styleOf} from '../terminal-text.ts';
+import {bySeverity, escapeText, type Style, styleOf, proseWidth, wrap} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {causeBlocks, type FindingBlock, type FindingGroup, loudFindings, spreadBlocks} from '../finding-blocks.ts';
 import {blockPlaces, effectsText, groupCommands, hitsOf, messageOf, olderText, programOf, sinceOf} from '../block-texts.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {dumpLine, tableName} from '../trace-words.ts';
-import {proseWidth, wrap} from '../wrap.ts';
 
 interface FindingTextOptions {
   readonly style: Style;

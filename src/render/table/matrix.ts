@@ -2,7 +2,7 @@ import {append} from '../../model/lists.ts';
 import {plural} from '../../model/text.ts';
 import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
-import {bySeverity, escapeText, type Style} from '../terminal-text.ts';
+import {bySeverity, escapeText, type Style, visibleLength, wrap} from '../terminal-text.ts';
 import {
   causedText,
   emptyCell,
@@ -17,7 +17,6 @@ import {
   worstFirst,
 } from './matrix-cells.ts';
 import {withoutRulesText} from '../verdict-line.ts';
-import {visibleLength, wrap} from '../wrap.ts';
 
 interface MatrixOptions {
   readonly style: Style;

@@ -2,11 +2,10 @@ import {largest} from '../../model/lists.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine, percent, tableName} from '../trace-words.ts';
-import {escapeText, type Style, styleOf} from '../terminal-text.ts';
+import {escapeText, type Style, styleOf, wrap, wrapLines} from '../terminal-text.ts';
 import {place, schemaVersion, toJson, toYaml} from '../json.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import type {RenderOptions} from '../renderer.ts';
-import {wrap, wrapLines} from '../wrap.ts';
 import {joinHostPort} from '../../model/address.ts';
 
 /** Renders what nodes do to a packet: one node gives one object in JSON and YAML, several give a list. */

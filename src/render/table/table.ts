@@ -1,13 +1,11 @@
-import {append} from '../../model/lists.ts';
-import type {NodeReport, Report} from '../../model/report.ts';
+import {append, pushTo} from '../../model/lists.ts';
+import type {NodeReport, Report, NodeWait, WaitReport} from '../../model/report.ts';
 import type {NodeLag} from '../../model/state-history.ts';
-import {escapeText, type Style, styleOf} from '../terminal-text.ts';
+import {escapeText, type Style, styleOf, wrapLines, visibleLength, wrap} from '../terminal-text.ts';
 import {findingTexts, shownFindings} from './finding-text.ts';
 import {matrix} from './matrix.ts';
-import {notReadSection, waitSection} from './sections.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
 import {readTime, type Renderer, type RenderOptions} from '../renderer.ts';
-import {wrapLines} from '../wrap.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 
@@ -89,4 +87,90 @@ function each(nodes: readonly NodeReport[], textOf: (node: NodeReport) => string
 function lagText({seconds, service, changedServices}: NodeLag): string {
   if (service !== undefined) return `${seconds === 0 ? 'less than 0.1 s' : secondsText(seconds)} behind the API (${service})`;
   return `not behind the API (${plural(changedServices, 'Service')} changed)`;
+}
+
+/**
+ * Columns like kubectl's: no lines, two spaces between. Cells may contain color codes; they are already escaped. The last column is broken
+ * at blanks where the table is wider than `width`.
+ */
+export function plainTable(head: readonly string[], rows: readonly (readonly string[])[], width = Infinity): string {
+  const lines = [head, ...rows];
+  const widths = head.map((_, column) => lines.reduce((width, cells) => Math.max(width, visibleLength(cells[column] ?? '')), 0));
+  const last = head.length - 1;
+  const before = widths.slice(0, last).reduce((sum, one) => sum + one + 2, 0);
+  return lines
+    .flatMap(cells => {
+      const own = cells.slice(0, last).map((cell, column) => `${padded(cell, widths[column] ?? 0)}  `);
+      const [first = '', ...others] = fitted(cells[last] ?? '', Math.max(width - before, minLastWidth));
+      return [own.join('') + first, ...others.map(text => ' '.repeat(before) + text)].map(line => line.trimEnd());
+    })
+    .join('\n');
+}
+
+const minLastWidth = 20;
+
+function fitted(cell: string, width: number): readonly string[] {
+  return visibleLength(cell) <= width ? [cell] : wrap(cell, width, '');
+}
+
+function padded(text: string, width: number): string {
+  return text + ' '.repeat(width - visibleLength(text));
+}
+
+interface WaitSectionOptions {
+  readonly style: Style;
+  /** Every node on a line of its own. */
+  readonly all: boolean;
+}
+
+/** How long the nodes took to converge: those that have not converged first, then the slowest. */
+function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitReport, {style, all}: WaitSectionOptions): string {
+  const head = clean ? style.green(`CONVERGED in ${secondsText(seconds)}`) : style.red(`NOT CONVERGED after ${secondsText(seconds)}`);
+  const loud = nodes.filter(({look}) => all || look !== 1).toSorted((a, b) => slowness(b) - slowness(a));
+  const shown = all ? loud : loud.slice(0, maxRows);
+  const rest = nodes.filter(({look}) => look === 1).length;
+  return [
+    `${head} (--wait ${secondsText(limitSeconds)}, ${plural(looks, 'check')})`,
+    ...(shown.length === 0 ? [] : [plainTable(['NODE', 'CONVERGED'], shown.map(row))]),
+    ...(loud.length > shown.length ? [style.dim(`${loud.length - shown.length} more nodes; -o wide shows them`)] : []),
+    ...(all || rest === 0 ? [] : [style.dim(`${plural(rest, 'node')} in sync from the first check`)]),
+  ].join('\n');
+}
+
+const maxRows = 20;
+
+function row(wait: NodeWait): readonly string[] {
+  return [escapeText(wait.name), convergedText(wait)];
+}
+
+/** `in 3.2 s`. */
+export function convergedText({look, seconds, waitedFor}: NodeWait): string {
+  if (waitedFor === false) return 'not waited for: a permanent error keeps it from being read';
+  if (seconds === undefined) return 'not yet';
+  return look === 1 ? 'in sync from the first check' : `in ${secondsText(seconds)}`;
+}
+
+/** The same as a sentence. */
+export function waitText(wait: NodeWait): string {
+  return `converged: ${convergedText(wait)}`;
+}
+
+function slowness({seconds}: NodeWait): number {
+  return seconds ?? Number.MAX_VALUE;
+}
+
+/** Under -v: the optional files that were not read, by the reason, with the nodes. Empty when all were. */
+export function notReadSection({nodes}: Report, {style, width}: {readonly style: Style; readonly width: number}): readonly string[] {
+  const byReason = new Map<string, {readonly file: string; readonly node: string}[]>();
+  for (const {name: node, notRead = []} of nodes) for (const {file, reason} of notRead) pushTo(byReason, reason, {file, node});
+  const blocks = [...byReason].flatMap(([reason, all]) => ofReason(reason, all));
+  if (blocks.length === 0) return [];
+  return [['Not read, and not required:', ...blocks.flatMap(text => wrap(text, width, '  ').map(style.dim))].join('\n')];
+}
+
+/** Files that are missing on the same nodes stand together. */
+function ofReason(reason: string, all: readonly {readonly file: string; readonly node: string}[]): readonly string[] {
+  const nodesOf = Map.groupBy(all, ({file}) => file);
+  const filesOf = Map.groupBy([...nodesOf], ([, places]) => nodeList(places.map(({node}) => node)));
+  return [...filesOf].map(([nodes, files]) => `${nodes}: ${escapeText(`${files.map(([file]) => file).join(', ')}: ${reason}`)}`);
 }

@@ -11,18 +11,18 @@ import {
   type TraceStep,
   type UnservedAddress,
 } from '../../model/service-trace.ts';
-import {escapeText, type Style, styleOf} from '../terminal-text.ts';
+import {escapeText, type Style, styleOf, visibleLength, wrapLines} from '../terminal-text.ts';
 import {findingTexts, shownFindings} from './finding-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {notReadSection} from './sections.ts';
+import {notReadSection, plainTable} from './table.ts';
 import {isOfTrace} from '../graph/picture.ts';
 import {loudFindings} from '../finding-blocks.ts';
-import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/trace-paths.ts';
-import type {Report} from '../../model/report.ts';
+import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/trace-graph.ts';
+import {type Report, onlyRules, printedByNft} from '../../model/report.ts';
 import {partialReading, verdictLine} from '../verdict-line.ts';
 import type {Renderer} from '../renderer.ts';
 import {dumpLine, endText, ofFirstNode, packetsText, percent, portAndProtocol, portName, shouldBe, unservedText} from '../trace-words.ts';
-import {visibleLength, wrapLines} from '../wrap.ts';
+import {plural} from '../../model/text.ts';
 
 /** For every port the packet path from each entry to the pods; nodes with the same path are shown once. */
 export const tree: Renderer = (report, options) => {
@@ -231,4 +231,52 @@ function lineOf(rule: CountedRule, {style, all}: TreeOptions): string {
   const packets = all ? packetsText(rule) : '';
   const line = dumpLine(rule);
   return style.dim(`${line > 0 ? `:${line}` : ''}${packets === '' ? '' : ` (${packets})`}`);
+}
+
+/** The Services that rules serve, one line a port. */
+export const serviceList: Renderer = (report, options) => {
+  const style = styleOf(options.color);
+  const verdict = wrapLines(verdictLine(report, style), options.width);
+  if (report.traces.length === 0) return [verdict, wrapLines(nothingListed(report), options.width)].join('\n\n');
+  const said = saidOf(report);
+  return [
+    verdict,
+    table(report, options.width),
+    ...(said === '' ? [] : [wrapLines(said, options.width)]),
+    `${plural(report.summary.services, 'Service')}; svc-trace trace NAME --from FILE draws one`,
+  ].join('\n\n');
+};
+
+function nothingListed(report: Report): string {
+  const isOfNft = report.nodes.some(({reason}) => reason === printedByNft);
+  if (isOfNft) return `These are ${printedByNft}.`;
+  return `These rules contain no Service of kube-proxy. ${saidOf(report)}`.trim();
+}
+
+/** What the text shows beside the Services. */
+function saidOf({nodes}: Report): string {
+  const [said = ''] = nodes.flatMap(({reason}) => (reason === undefined || reason === onlyRules ? [] : escapeText(reason)));
+  return said;
+}
+
+function table({traces}: Report, width: number): string {
+  const rows = traces.map(trace => [nameOf(trace), trace.port.protocol, endpointsOf(trace), entriesOf(trace)]);
+  return plainTable(['SERVICE', 'PROTOCOL', 'ENDPOINTS', 'ENTRIES'], rows, width);
+}
+
+function nameOf(trace: PortTrace): string {
+  return `${escapeText(portName(trace))}${trace.family === 'IPv6' ? ' (IPv6)' : ''}`;
+}
+
+function entriesOf({entries}: PortTrace): string {
+  return entries.map(({entry}) => escapeText(entryText(entry))).join(', ');
+}
+
+function endpointsOf({entries}: PortTrace): string {
+  const endpoints = new Set(entries.flatMap(entry => entry.endpoints.map(({hostPort}) => hostPort)));
+  if (endpoints.size > 0) return String(endpoints.size);
+  const [end] = entries.flatMap(entry => entry.end ?? []);
+  if (end?.verdict === 'rejected') return 'none: refused';
+  if (end?.verdict === 'dropped') return 'none: dropped';
+  return end === undefined ? '0' : 'not in this text';
 }

@@ -1,7 +1,6 @@
 import type {BundledNode, BundleContent} from '../../collect/bundle/write-bundle.ts';
-import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
+import {ClusterReader, readServerVersion} from '../../collect/cluster/cluster-reader.ts';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
-import {readServerVersion} from '../../collect/cluster/read-server-version.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {Transport} from '../../collect/node/transport.ts';
@@ -13,8 +12,7 @@ import {gracePeriod, type ReadTime, type RecordedHistory} from '../../model/stat
 import {systemClock} from '../clock.ts';
 import {unlessAborted} from '../../collect/unless-aborted.ts';
 import {FollowedServices} from '../follow-services.ts';
-import {asUnread, clearLeftovers, nodeProblems} from '../nodes/node-intake.ts';
-import {type ProgressLine, progressText} from '../nodes/node-progress.ts';
+import {asUnread, clearLeftovers, nodeProblems, type ProgressLine, progressText} from '../nodes/node-intake.ts';
 import {type NodeSource, nodeSource, type NodeSourceFlags, withCiliumSettings} from '../nodes/node-source.ts';
 import type {OpenCluster} from '../open-cluster.ts';
 

@@ -1,9 +1,8 @@
 import {randomBytes} from 'node:crypto';
 import {Errors} from '@oclif/core';
 import {UnwritableTarget} from '../../collect/bundle/directory-target.ts';
-import {refuseTarget} from '../../collect/bundle/open-target.ts';
+import {refuseTarget, type BundledNode, writeBundle} from '../../collect/bundle/write-bundle.ts';
 import type {SnapshotRecord} from '../../collect/bundle/snapshot-record.ts';
-import {type BundledNode, writeBundle} from '../../collect/bundle/write-bundle.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import {noObjects} from '../../model/snapshot.ts';
 import type {RecordedHistory, StateChange} from '../../model/state-history.ts';

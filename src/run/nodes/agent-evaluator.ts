@@ -1,18 +1,23 @@
 import {largest} from '../../model/lists.ts';
 import pLimit from 'p-limit';
-import type {AgentTokens} from '../../collect/agents/agent-tokens.ts';
+import type {AgentTokens, AgentPlace} from '../../collect/agents/agent-tokens.ts';
 import {type AgentReply, askAgent} from '../../collect/agents/ask-agent.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
-import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
+import type {NodeObject, ServiceObject, PodObject} from '../../model/api-objects.ts';
 import {sliceService} from '../../model/endpoint.ts';
 import {type AgentResult, maxAge, maxClockSkew, type SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
 import {unlessAborted} from '../../collect/unless-aborted.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import type {AgentSource} from './agent-source.ts';
 import {EvaluatedNodes, type NodeEvaluator} from './evaluated-nodes.ts';
+import {readAgents} from '../../collect/cluster/read-agent-pods.ts';
+import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
+import {agentPlace, type ParsedAgentsFlags} from '../open-cluster.ts';
+import {chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
+import {nodeTimeout, type NodeSource} from './node-source.ts';
+import type {ParsedTransportFlags} from '../options/transport.ts';
 
 interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;
@@ -250,4 +255,29 @@ function newest(all: readonly Newest[]): Newest | null {
 function reaches(version: string, other: string): boolean {
   if (version === other) return true;
   return /^\d+$/.test(version) && /^\d+$/.test(other) && BigInt(version) >= BigInt(other);
+}
+
+/** The nodes whose agents are asked. */
+interface AgentSource extends Pick<NodeSource, 'concurrency' | 'timeoutMs' | 'sample' | 'problems'> {
+  /** In order. */
+  readonly names: readonly string[];
+  readonly place: AgentPlace;
+  /** By node name; null if the agents' pods could not be listed. */
+  readonly agents: ReadonlyMap<string, PodObject> | null;
+  /** No pod is needed to find kube-proxy's settings: the agent knows them. */
+  readonly pods: null;
+}
+
+/** The chosen nodes and their agents. Without permission to list Nodes, the nodes are those that agents run on, or `--node`. */
+export async function agentSource(
+  flags: ParsedAgentsFlags & NodeChoice & Pick<ParsedTransportFlags, 'concurrency' | 'node-timeout'>,
+  {api, objects, anyFailure}: {readonly api: KubeApi; readonly objects: readonly NodeObject[] | null; readonly anyFailure?: boolean},
+): Promise<AgentSource> {
+  const timeoutMs = nodeTimeout(flags['node-timeout']);
+  const place = agentPlace(flags);
+  const reader = new ClusterReader(api, {anyFailure});
+  const agents = await readAgents(reader, place);
+  const known = objects ?? [...new Set(flags.node ?? agents?.keys() ?? [])].map(name => ({metadata: {name}}));
+  const {names, ...sample} = chooseNodes(flags, known);
+  return {names, place, agents, concurrency: flags.concurrency, timeoutMs, ...sample, problems: reader.problems, pods: null};
 }

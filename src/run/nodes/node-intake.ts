@@ -8,6 +8,9 @@ import type {NodeReading} from '../../model/state-history.ts';
 import {errorText} from '../../model/text.ts';
 import type {OpenCluster} from '../open-cluster.ts';
 import type {ParsedTransportFlags} from '../options/transport.ts';
+import process from 'node:process';
+import spinner from 'yocto-spinner';
+import type {CollectProgress} from '../../collect/node/collect-node.ts';
 
 /** Adds a node to the diagnosis, whether it was read or not. Returns what to report of a node that was read in part. */
 export function takeNode(node: CollectedNode, diagnosis: OpenDiagnosis, reading?: NodeReading): readonly Problem[] {
@@ -64,4 +67,43 @@ export async function clearLeftovers(
       },
     ];
   }
+}
+
+/** Shows the progress of a run on stderr. */
+export interface ProgressLine {
+  say(text: string): void;
+  /** Writes a permanent line, also in logs. */
+  note(text: string): void;
+  /** Removes the progress line. */
+  close(): void;
+}
+
+/** A progress line, on a terminal only. Logs and pipes get permanent lines only. */
+export function progressLine(isWanted: boolean, stream: NodeJS.WriteStream = process.stderr): ProgressLine {
+  if (!isWanted) return {say: () => {}, note: () => {}, close: () => {}};
+  const note = (text: string): void => void stream.write(`${text}\n`);
+  if (stream.isTTY !== true) return {say: () => {}, note, close: () => {}};
+  // The spinner's own signal handler would end the process before cleanup.
+  const line = spinner({stream, handleSignals: false});
+  // The spinner hides the cursor; it is shown again however the process ends.
+  const restore = () => void line.stop();
+  process.on('exit', restore);
+  return {
+    say: text => {
+      line.text = text;
+      line.start();
+    },
+    note: text => {
+      line.clear().stop();
+      note(text);
+    },
+    close: () => {
+      line.clear().stop();
+      process.off('exit', restore);
+    },
+  };
+}
+
+export function progressText({total, done, failed, inProgress}: CollectProgress): string {
+  return `nodes: ${done - failed} of ${total} read${failed > 0 ? `, ${failed} failed or incomplete` : ''}, ${inProgress} in progress`;
 }

@@ -2,7 +2,7 @@ import {Errors} from '@oclif/core';
 import {nodeInfos, type ProxyPodsReading, readAgentPods, readCiliumSettings, readProxyPods} from '../../collect/cluster/read-agent-pods.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import {kubeProxyLogOf} from '../../collect/transports/host-agents.ts';
-import {parseTimeout} from '../../collect/kube/connection-options.ts';
+import {parseTimeout} from '../../collect/kube/kubeconfig.ts';
 import {ciliumShell} from '../../collect/transports/exec.ts';
 import type {NodeInfo, OpenCilium, ReadLog, Transport} from '../../collect/node/transport.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objects.ts';

@@ -1,5 +1,5 @@
 import {Errors} from '@oclif/core';
-import {parseTimeout} from '../../collect/kube/connection-options.ts';
+import {parseTimeout} from '../../collect/kube/kubeconfig.ts';
 import {type Finding, severities} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 

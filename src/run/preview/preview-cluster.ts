@@ -7,8 +7,7 @@ import type {PreviewRunInput} from '../../preview/preview-run.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {emptyNodeDump, requireServices} from '../rules/choose-rules-node.ts';
 import {unlessAborted} from '../../collect/unless-aborted.ts';
-import {clearLeftovers} from '../nodes/node-intake.ts';
-import {progressText} from '../nodes/node-progress.ts';
+import {clearLeftovers, progressText} from '../nodes/node-intake.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
 
 /** Takes nodes one by one: a `PreviewRun` or a `PlanCheckRun`. */

@@ -2,6 +2,9 @@ import {Errors} from '@oclif/core';
 import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {closest} from '../scope/closest.ts';
+import {readProxyPods} from '../../collect/cluster/read-agent-pods.ts';
+import {readCluster} from '../../collect/cluster/read-cluster.ts';
+import type {OpenCluster} from '../open-cluster.ts';
 
 /** The node that rules are generated for: the named one, or the only one. Throws a CLIError (exit 2). */
 export function chooseRulesNode({nodes, api}: Snapshot, name: string | undefined, fromManifestsAlone: boolean): NodeDump {
@@ -42,4 +45,16 @@ export function requireServices({api: {services, endpointSlices, endpoints}, pro
     exit: 3,
     ...(problem?.remedy === undefined ? {} : {suggestions: [escapeText(problem.remedy)]}),
   });
+}
+
+/**
+ * The API objects of a cluster, and its nodes without dumps: no node is read. kube-proxy's pod on the node of this name, or on the only
+ * one, tells its version and arguments where pods may be listed.
+ */
+export async function readApi({api, description}: OpenCluster, node: string | undefined): Promise<Snapshot> {
+  const reading = await readCluster(api, {kind: 'cluster'});
+  const names = (reading.api.nodes ?? []).map(({metadata}) => metadata.name);
+  const wanted = node ?? (names.length === 1 ? names[0] : undefined);
+  const pods = wanted === undefined ? null : (await readProxyPods(api, wanted)).pods;
+  return {origin: description, api: {...reading.api, pods}, nodes: names.map(emptyNodeDump), problems: reading.problems};
 }

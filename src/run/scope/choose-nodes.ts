@@ -80,3 +80,10 @@ export function matchesSelector(labels: Readonly<Record<string, string>>, requir
     return operator === 'in' ? value !== undefined && values.includes(value) : value === undefined || !values.includes(value);
   });
 }
+
+/** The flags that name Services and nodes. */
+export interface ScopeFlags extends NodeChoice {
+  readonly namespace?: string | undefined;
+  readonly 'all-namespaces'?: boolean;
+  readonly selector?: string | undefined;
+}

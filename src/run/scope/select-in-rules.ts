@@ -4,8 +4,7 @@ import {namespacedName} from '../../model/text.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {closest} from './closest.ts';
-import type {WantedService} from './not-a-service.ts';
-import {parseServiceName, type SelectionInput} from './select-services.ts';
+import {type WantedService, parseServiceName, type SelectionInput} from './select-services.ts';
 
 type RulesSelection = Omit<SelectionInput, 'selector'>;
 

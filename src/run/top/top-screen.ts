@@ -1,10 +1,9 @@
 import process from 'node:process';
 import type {EndpointTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {styleOf} from '../../render/terminal-text.ts';
+import {styleOf, visibleLength} from '../../render/terminal-text.ts';
 import {topTable} from '../../render/top/top-table.ts';
 import {answerLine, portLabel} from '../../render/top/answer-line.ts';
 import {FilterField, liveScreen, type ScreenSize} from '../live-screen.ts';
-import {visibleLength} from '../../render/wrap.ts';
 
 interface TopScreenOptions {
   readonly color: boolean;

@@ -6,12 +6,10 @@ import {errorText, namespacedName} from '../../model/text.ts';
 import {severityOf} from '../../render/finding-blocks.ts';
 import {nodeList} from '../../render/names-of-nodes.ts';
 import {matrix} from '../../render/table/matrix.ts';
-import {escapeText, type Style, styleOf} from '../../render/terminal-text.ts';
+import {escapeText, type Style, styleOf, wrap} from '../../render/terminal-text.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
-import {wrap} from '../../render/wrap.ts';
 import {FilterField, isEnter, liveScreen, screenSize, type ScrollKey} from '../live-screen.ts';
-import type {TimedChange} from './finding-changes.ts';
-import {changeLine, type WatchView} from './watch-lines.ts';
+import {type TimedChange, changeLine, type WatchView} from './watch-lines.ts';
 
 interface ScreenOptions {
   readonly color: boolean;

@@ -2,9 +2,8 @@ import {existsSync, mkdirSync, readFileSync, readdirSync, statSync} from 'node:f
 import {join} from 'node:path';
 import {execa} from 'execa';
 import {describe, expect, test} from 'vitest';
-import {refuseTarget} from '../../../src/collect/bundle/open-target.ts';
+import {refuseTarget, type BundleContent, type BundledNode, writeBundle} from '../../../src/collect/bundle/write-bundle.ts';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
-import {type BundleContent, type BundledNode, writeBundle} from '../../../src/collect/bundle/write-bundle.ts';
 import {diagnose} from '../../../src/diagnose.ts';
 import {noObjects, type Snapshot} from '../../../src/model/snapshot.ts';
 import {captureNames, capturePath, snapshotOf} from '../../fixtures.ts';

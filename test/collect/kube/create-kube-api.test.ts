@@ -6,7 +6,7 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {Readable} from 'node:stream';
 import {listPages} from '../../../src/collect/kube/api-request.ts';
-import type {ConnectionFlags} from '../../../src/collect/kube/connection-options.ts';
+import type {ConnectionFlags} from '../../../src/collect/kube/kubeconfig.ts';
 import {createKubeApi, type KubeApiOptions} from '../../../src/collect/kube/create-kube-api.ts';
 import {ApiError, type KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';

@@ -1,7 +1,6 @@
 import {delimiter, join} from 'node:path';
 import {describe, expect, test} from 'vitest';
-import type {ConnectionFlags} from '../../../src/collect/kube/connection-options.ts';
-import {KubeconfigError} from '../../../src/collect/kube/kubeconfig.ts';
+import {type ConnectionFlags, KubeconfigError} from '../../../src/collect/kube/kubeconfig.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {certificate, certificateFile} from '../../stand-in/certificates.ts';
 import {folderWith, kubeconfig} from './files.ts';

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {parseTimeout} from '../../../src/collect/kube/connection-options.ts';
+import {parseTimeout} from '../../../src/collect/kube/kubeconfig.ts';
 
 test.each([
   ['0', 0],

@@ -1,6 +1,6 @@
 import http from 'node:http';
 import {describe, expect, onTestFinished, test} from 'vitest';
-import type {ConnectionFlags} from '../../../src/collect/kube/connection-options.ts';
+import type {ConnectionFlags} from '../../../src/collect/kube/kubeconfig.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import type {KubeApi} from '../../../src/collect/kube/kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';

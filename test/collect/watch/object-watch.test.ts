@@ -2,8 +2,7 @@ import {describe, expect, onTestFinished, test} from 'vitest';
 import {serviceShape} from '../../../src/collect/objects/api-shapes.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
-import {ObjectWatch} from '../../../src/collect/watch/object-watch.ts';
-import {StringPool} from '../../../src/collect/watch/trim-object.ts';
+import {ObjectWatch, StringPool} from '../../../src/collect/watch/object-watch.ts';
 import type {ServiceObject} from '../../../src/model/api-objects.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
 

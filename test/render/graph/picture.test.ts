@@ -1,7 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {type Picture, type PictureBox, picturesOf} from '../../../src/render/graph/picture.ts';
-import {dot} from '../../../src/render/graph/graph-languages.ts';
-import {mermaid} from '../../../src/render/graph/mermaid.ts';
+import {dot, mermaid} from '../../../src/render/graph/graph-languages.ts';
 import {svg} from '../../../src/render/graph/svg.ts';
 import {columnsOf, wrapLetters} from '../../../src/render/graph/picture-boxes.ts';
 import {findingOf, plain, reportOf} from '../report.ts';

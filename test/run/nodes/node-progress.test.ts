@@ -1,6 +1,6 @@
 import process from 'node:process';
 import {expect, test} from 'vitest';
-import {type ProgressLine, progressLine, progressText} from '../../../src/run/nodes/node-progress.ts';
+import {type ProgressLine, progressLine, progressText} from '../../../src/run/nodes/node-intake.ts';
 
 /** What a progress line writes on a terminal, or away from one. */
 function written(isTTY: boolean, wanted: boolean, use: (line: ProgressLine) => void = () => {}): string {

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
-import {connectionFlags} from '../../../src/cli/options/connection-flags.ts';
-import {asConnectionFlags} from '../../../src/run/options/connection.ts';
+import {connectionFlags} from '../../../src/cli/options/cluster-flags.ts';
+import {asConnectionFlags} from '../../../src/run/open-cluster.ts';
 import {valueFlags} from '../../../src/cli/command-line.ts';
 
 test('extra fields of a user to impersonate are merged by key, and a value may contain anything', () => {

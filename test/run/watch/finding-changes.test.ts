@@ -1,7 +1,6 @@
 import {expect, test} from 'vitest';
 import {styleOf} from '../../../src/render/terminal-text.ts';
-import {changeLine} from '../../../src/run/watch/watch-lines.ts';
-import {FindingChanges} from '../../../src/run/watch/finding-changes.ts';
+import {changeLine, FindingChanges} from '../../../src/run/watch/watch-lines.ts';
 import {findingOf, reportOf, unreadNode} from '../../render/report.ts';
 
 const services = ['shop/web'];

@@ -2,10 +2,9 @@ import {EventEmitter} from 'node:events';
 import process from 'node:process';
 import {describe, expect, test} from 'vitest';
 import {screenOf, watchScreen} from '../../../src/run/watch/watch-screen.ts';
-import {watchLines} from '../../../src/run/watch/watch-lines.ts';
+import {watchLines, type TimedFindingChange} from '../../../src/run/watch/watch-lines.ts';
 import type {Finding} from '../../../src/model/finding.ts';
 import {type FindingBlock, spreadBlock} from '../../../src/render/finding-blocks.ts';
-import type {TimedFindingChange} from '../../../src/run/watch/finding-changes.ts';
 import {findingOf, hostile, numbered, reportOf, unreadNode} from '../../render/report.ts';
 
 const at = Date.parse('2030-01-01T00:00:00Z');
