@@ -1,11 +1,9 @@
 import {isAbsolute, join} from 'node:path';
 import process from 'node:process';
-import {Errors} from '@oclif/core';
 import {readTextFile} from '../collect/text-file.ts';
 import {errorText} from '../model/text.ts';
-import {escapeText} from '../render/terminal-text.ts';
-import {closest} from '../run/scope/closest.ts';
 import type {CommandSpec, FlagSpec} from './complete/command-spec.ts';
+import {closest, wrongUse} from '../run/wrong-use.ts';
 
 /**
  * The command line with the flags that the configuration file sets, after the command: those that the command has and the command line does
@@ -114,5 +112,5 @@ function isGiven({name, char, allowNo}: FlagSpec, args: readonly string[], {flag
 }
 
 function unusable(file: string, why: string): Error {
-  return new Errors.CLIError(escapeText(`cannot use the configuration file ${file}: ${why}`), {exit: 2});
+  return wrongUse(`cannot use the configuration file ${file}: ${why}`);
 }

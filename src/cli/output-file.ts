@@ -16,13 +16,12 @@ import {
   writeFileSync,
 } from 'node:fs';
 import {basename, dirname, join, resolve} from 'node:path';
-import {Errors} from '@oclif/core';
 import {errorText} from '../model/text.ts';
-import {escapeText} from '../render/terminal-text.ts';
+import {wrongUse} from '../run/wrong-use.ts';
 
 /** Refuses a file that cannot be written before anything is read. Throws a CLIError (exit 2). */
 export async function writableFile(file: string): Promise<string> {
-  if (file === '') throw new Errors.CLIError('the report needs a file: its name is empty', {exit: 2});
+  if (file === '') throw wrongUse('the report needs a file: its name is empty');
   orCannotWrite(file, () => {
     const found = statSync(file, {throwIfNoEntry: false});
     const folder = dirname(resolve(file));
@@ -98,7 +97,7 @@ function orCannotWrite(file: string, work: () => void): void {
 }
 
 export function cannotWrite(file: string, error: unknown): Error {
-  return new Errors.CLIError(escapeText(`cannot write the report to ${file}: ${errorText(error)}`), {exit: 2});
+  return wrongUse(`cannot write the report to ${file}: ${errorText(error)}`);
 }
 
 function isOneOf(error: unknown, codes: readonly string[]): boolean {

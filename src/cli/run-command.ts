@@ -1,13 +1,13 @@
 import process from 'node:process';
 import {stripVTControlCharacters} from 'node:util';
 import {Errors, handle, run, settings} from '@oclif/core';
-import {escapeText, wrapLines} from '../render/terminal-text.ts';
-import {closest} from '../run/scope/closest.ts';
+import {wrapLines} from '../render/terminal-text.ts';
 import {wordForCommand} from './command-line.ts';
 import {commandSpecs} from './complete/command-spec.ts';
 import {withConfig} from './config-file.ts';
 import {oclifOptions} from './oclif-options.ts';
 import {endOnWriteError} from './terminal.ts';
+import {closest, wrongUse} from '../run/wrong-use.ts';
 
 /** What an error message needs to know about the command line. */
 interface CommandLine {
@@ -40,7 +40,7 @@ export async function endWith(error: unknown, {argv, commands, flagsWithValue, b
 }
 
 export function unknownCommand(word: string, commands: readonly string[]): Error {
-  return new Errors.CLIError(`unknown command "${escapeText(word)}"`, {exit: 2, suggestions: [...closest(word, commands)]});
+  return wrongUse(`unknown command "${word}"`, closest(word, commands));
 }
 
 /** Columns; without a terminal lines can have any length. */

@@ -5,7 +5,7 @@ import {onlyRules, printedByNft, type Report} from '../model/report.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
-import {countTraces} from './count-traces.ts';
+import {countTraces} from './diagnose-node.ts';
 import {type DiagnoseOptions, sortFindings, toFinding} from './diagnosis-options.ts';
 import {Diagnosis} from './diagnosis.ts';
 import {uniqueBy} from '../model/lists.ts';

@@ -20,13 +20,11 @@ import type {
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {compareText, namespacedName} from '../model/text.ts';
-import {probeOutcome} from './effect.ts';
-import {nodeSetup, type NodeSetup} from './node-setup.ts';
+import {probeOutcome, outcomesOf} from './effect.ts';
+import {nodeSetup, type NodeSetup, plannedSettings} from './node-setup.ts';
 import {basisOf, onlyOfNodeObject, type PreviewRunInput} from './preview-run.ts';
-import {outcomesOf} from './preview-change.ts';
 import {type FoundChange, type KnownWalks, previewNode} from './preview-node.ts';
 import {maxPreviewClasses} from './proof.ts';
-import {plannedSettings} from './plan.ts';
 import {actualSide, walksReplies, type WalkedSide, sideOutcome} from './sides.ts';
 
 /** Compares nodes with the plan that a preview wrote: what it foretold, and what changed besides. Nodes are added one by one. */

@@ -1,14 +1,15 @@
 import {near} from '../analyze/outcomes/path-outcome.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';
-import type {Cause, PreviewEffect} from '../model/preview.ts';
+import type {Cause, PreviewEffect, PreviewChange, PreviewOutcome, PreviewSource} from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {PreviewProbe} from './preview-probes.ts';
 import type {SideOutcome, SideShare, WalkedSide} from './sides.ts';
 import {joinHostPort} from '../model/address.ts';
+import type {SourceKind} from '../analyze/outcomes/sources.ts';
 
 /** The outcome of a probe on one side, as its sender sees it. */
-export interface ProbeOutcome {
+interface ProbeOutcome {
   readonly path: SideOutcome;
   /** Probability by endpoint. */
   readonly served: ReadonlyMap<string, SideShare>;
@@ -72,7 +73,7 @@ function hasSameShares(before: ProbeOutcome, after: ProbeOutcome): boolean {
 export type PlannedChange = 'same' | 'new' | 'removed' | 'changed';
 
 /** A packet whose outcome changes, and the settings on both sides. */
-export interface CauseCase {
+interface CauseCase {
   readonly item: ServedPort;
   /** What planned objects do to the Service port. */
   readonly planned: PlannedChange;
@@ -266,3 +267,69 @@ const causes: Readonly<Record<string, Cause>> = Object.fromEntries(
     ],
   }).map(([id, [reason = '', remedy = '']]) => [id, {id, reason, remedy}]),
 );
+
+/** A packet whose outcome changes. */
+export interface ChangeCase extends Pick<CauseCase, 'item' | 'probe' | 'was' | 'is' | 'effect'> {
+  readonly node: string;
+  readonly cause: Cause;
+}
+
+/** The change without the rules behind it, which would keep a node's dumps in memory. */
+export function previewChange({node, item, probe, was, is, effect, cause}: ChangeCase): PreviewChange {
+  const {port} = item;
+  const {packet, source, who} = probe;
+  return {
+    node,
+    effect,
+    cause,
+    entry: probe.entry,
+    service: {namespace: port.namespace, name: port.service},
+    port: {name: port.portName, protocol: port.protocol, port: port.port},
+    source: {kind: sourceKinds[source.kind], address: source.address, ...(who === undefined ? {} : {senders: who})},
+    packet: {
+      family: packet.family,
+      source: packet.source.text,
+      destination: packet.destination.text,
+      port: packet.port,
+      protocol: packet.protocol,
+    },
+    before: outcomesOf(was),
+    after: outcomesOf(is),
+  };
+}
+
+const sourceKinds: Readonly<Record<SourceKind, PreviewSource>> = {
+  pod: 'pod',
+  'remote-pod': 'remotePod',
+  'other-node': 'external',
+  node: 'node',
+  outside: 'external',
+  allowed: 'external',
+  'other-range': 'external',
+  'own-address': 'node',
+  endpoint: 'endpoint',
+};
+
+export function outcomesOf({path, served}: ProbeOutcome): readonly PreviewOutcome[] {
+  const ends = [...served].map(([destination, {probability, masquerade}]) => ({
+    verdict: 'accept' as const,
+    destination,
+    probability,
+    masquerade,
+  }));
+  const dialed =
+    [...served.values()].reduce((sum, {probability}) => sum + probability, 0) -
+    [...path.destinations.values()].reduce((sum, {probability}) => sum + probability, 0);
+  const other = [
+    ['accept', path.passed - dialed],
+    ['reject', path.rejected],
+    ['drop', path.dropped],
+    ['undecided', path.undecided],
+  ] as const;
+  return [
+    ...ends,
+    ...other
+      .filter(([, probability]) => probability > 1e-9)
+      .map(([verdict, probability]) => ({verdict, destination: null, probability, masquerade: false})),
+  ];
+}

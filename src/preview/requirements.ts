@@ -13,7 +13,7 @@ import type {Requirement} from '../model/preview.ts';
 import {isGateOn, type ProxyConfig, standInFor} from '../model/proxy-config.ts';
 import {mayHaveBug, mendedBugs} from '../expect/patch-releases.ts';
 import {isAtLeast} from '../model/text.ts';
-import {refusedSettings} from './plan.ts';
+import {refusedSettings} from './node-setup.ts';
 import {otherTables} from './sides.ts';
 import {fileText} from '../model/snapshot.ts';
 

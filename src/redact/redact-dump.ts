@@ -2,7 +2,7 @@ import {fromPastedText, type ListingCommand, parseListingCommand} from '../parse
 import {type ChainNames, servicePortPattern} from './redact-chain-names.ts';
 import {isKnownText, wordSet} from './known-words.ts';
 import type {Replacements} from './replacements.ts';
-import {sortedOrder} from './sorted-order.ts';
+import {sortedOrder} from './addresses.ts';
 
 /**
  * A dump of `iptables-save` or `iptables -S`; a listing of `iptables -L` is converted to one. Two passes: chain names can only be derived

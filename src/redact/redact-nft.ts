@@ -4,7 +4,7 @@ import {mergeAddresses, networksIn, parseInterval} from '../parse/nftables/addre
 import {jsonItems} from '../parse/nftables/nft-json-bytes.ts';
 import {isKnownText, wordSet} from './known-words.ts';
 import type {Replacements} from './replacements.ts';
-import {sortedOrder} from './sorted-order.ts';
+import {sortedOrder} from './addresses.ts';
 import {servicePortHash} from '../expect/iptables/chain-names.ts';
 
 /**

@@ -2,7 +2,7 @@ import type {DiagnoseOptions} from '../diagnosis/diagnosis-options.ts';
 import type {Clock} from './clock.ts';
 import type {ProgressLine} from './nodes/node-intake.ts';
 import type {OpenCluster, ParsedAgentsFlags, ParsedConnectionFlags} from './open-cluster.ts';
-import type {ParsedTransportFlags} from './options/transport.ts';
+import type {ParsedTransportFlags} from './nodes/node-source.ts';
 import type {WaitLimit} from './options/wait-limit.ts';
 import type {ScopeFlags} from './scope/choose-nodes.ts';
 

@@ -1,5 +1,5 @@
 import {AgentTokens} from '../collect/agents/agent-tokens.ts';
-import {isItems} from '../collect/kube/api-request.ts';
+import {isItems} from '../collect/kube/send-request.ts';
 import type {ClusterScope} from '../collect/cluster/cluster-reader.ts';
 import type {ProxyPodsReading} from '../collect/cluster/read-agent-pods.ts';
 import {ApiError, type KubeApi} from '../collect/kube/kube-api.ts';
@@ -28,8 +28,7 @@ import {clearLeftovers} from './nodes/node-intake.ts';
 import {type NodesOfCluster, nodeSource, readProxyPodsFor, withCiliumSettings, type NodeSource} from './nodes/node-source.ts';
 import {evaluationOptions} from './options/evaluation-options.ts';
 import {recheck, retract} from './recheck.ts';
-import {podsOnNodes, podsWithoutEndpoints, readAllAgain, readAsBefore} from './reread.ts';
-import {askedInput, askedScope, readAsked} from './scope/requested-scope.ts';
+import {podsOnNodes, podsWithoutEndpoints, readAllAgain, readAsBefore, askedInput, askedScope, readAsked} from './scope/requested-scope.ts';
 import {WaitUntilClean} from './wait/wait-until-clean.ts';
 import {uniqueBy} from '../model/lists.ts';
 

@@ -1,9 +1,9 @@
-import {Errors} from '@oclif/core';
 import {createKubeApi} from '../collect/kube/create-kube-api.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
 import {loadConnection} from '../collect/kube/load-connection.ts';
 import {parseTimeout, type ConnectionFlags} from '../collect/kube/kubeconfig.ts';
 import {type AgentPlace, defaultAgentPlace} from '../collect/agents/agent-tokens.ts';
+import {wrongUse} from './wrong-use.ts';
 
 /** A connection to a cluster. Disposing of it closes the connections. */
 export interface OpenCluster extends Disposable {
@@ -21,7 +21,7 @@ export interface OpenCluster extends Disposable {
 export function openCluster(flags: ParsedConnectionFlags, userAgent = 'svc-trace'): OpenCluster {
   const text = flags['request-timeout'] ?? '0';
   const requestTimeout = parseTimeout(text);
-  if (requestTimeout === null) throw new Errors.CLIError(`--request-timeout: "${text}" is not a duration; write 30s, 1m or 0`, {exit: 2});
+  if (requestTimeout === null) throw wrongUse(`--request-timeout: "${text}" is not a duration; write 30s, 1m or 0`);
   const connection = loadConnection(asConnectionFlags(flags));
   const api = createKubeApi(connection, {requestTimeout, userAgent});
   return {api, description: connection.description, namespace: connection.namespace, [Symbol.dispose]: () => api.close()};
@@ -70,7 +70,7 @@ function extraOf(pairs: readonly string[]): Readonly<Record<string, readonly str
   const extra: Record<string, string[]> = {};
   for (const pair of pairs) {
     const at = pair.indexOf('=');
-    if (at < 1) throw new Errors.CLIError(`--as-user-extra: "${pair}" is not KEY=VALUE`, {exit: 2});
+    if (at < 1) throw wrongUse(`--as-user-extra: "${pair}" is not KEY=VALUE`);
     const key = pair.slice(0, at);
     extra[key] = [...(extra[key] ?? []), pair.slice(at + 1)];
   }

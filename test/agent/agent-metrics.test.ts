@@ -1,7 +1,6 @@
 import parsePrometheus from 'parse-prometheus-text-format';
 import {describe, expect, onTestFinished, test} from 'vitest';
-import type {AgentState} from '../../src/agent/agent.ts';
-import {agentMetrics} from '../../src/agent/run-agent.ts';
+import {type AgentState, agentMetrics} from '../../src/agent/run-agent.ts';
 import {createKubeApi} from '../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../src/collect/kube/load-connection.ts';
 import {ClusterWatch} from '../../src/collect/watch/cluster-watch.ts';

@@ -1,7 +1,6 @@
 import {describe, expect, test} from 'vitest';
-import {Agent, type AgentOptions} from '../../src/agent/agent.ts';
+import {Agent, type AgentOptions, whyOutdated} from '../../src/agent/run-agent.ts';
 import type {CheckResult} from '../../src/agent/self-check.ts';
-import {whyOutdated} from '../../src/agent/run-agent.ts';
 import {type AgentResult, maxAge} from '../../src/model/node-result.ts';
 import type {Report} from '../../src/model/report.ts';
 

@@ -6,7 +6,7 @@ import {expect, onTestFinished, test} from 'vitest';
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {directoryFiles} from '../../src/collect/bundle/bundle-files.ts';
 import {readTextFile} from '../../src/collect/text-file.ts';
-import {paced, watchEvents} from '../../src/collect/watch/read-list.ts';
+import {paced, watchEvents} from '../../src/collect/watch/past-events.ts';
 
 async function* endless(seen: {bytes: number}): AsyncGenerator<Buffer> {
   for (;;) {

@@ -5,7 +5,7 @@ import type {Snapshot} from '../../src/model/snapshot.ts';
 import {renderers} from '../../src/render/index.ts';
 import {diffRenderers} from '../../src/render/table/diff.ts';
 import {exitCode} from '../../src/run/options/wait-limit.ts';
-import {captureSummary, isComplete} from '../../src/run/capture/write-capture.ts';
+import {captureSummary, isComplete} from '../../src/run/capture/capture-cluster.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {plain} from '../render/report.ts';
 

@@ -1,6 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {answerLine} from '../../src/render/top/answer-line.ts';
-import {topTable} from '../../src/render/top/top-table.ts';
+import {answerLine, topTable} from '../../src/render/top/top-table.ts';
 import {trafficReport} from '../../src/traffic/measure-traffic.ts';
 import {webPort} from '../checks/traffic.ts';
 import {type GivenSample, natTable, sampleOf, surveyOf, tracked} from './reads.ts';

@@ -1,5 +1,5 @@
 import process from 'node:process';
-import {Errors, Flags} from '@oclif/core';
+import {Flags} from '@oclif/core';
 import {parseListenAddress} from '../../agent/agent-server.ts';
 import type {ServingMode} from '../../agent/serve-agent.ts';
 import {parseTimeout} from '../../collect/kube/kubeconfig.ts';
@@ -10,6 +10,7 @@ import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {FindingChanges, watchLines} from '../../run/watch/watch-lines.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {BaseCommand} from './base-command.ts';
+import {wrongUse} from '../../run/wrong-use.ts';
 
 const helpGroup = 'AGENT';
 
@@ -68,7 +69,7 @@ export default class AgentCommand extends BaseCommand {
   async run(): Promise<void> {
     const {flags} = await this.parse(AgentCommand);
     const listen = parseListenAddress(flags.listen);
-    if (listen === null) throw new Errors.CLIError(`--listen ${flags.listen}: write ADDRESS:PORT or :PORT`, {exit: 2});
+    if (listen === null) throw wrongUse(`--listen ${flags.listen}: write ADDRESS:PORT or :PORT`);
     const durations = {
       intervalMs: durationOf('--interval', flags.interval, 1000),
       gracePeriodMs: durationOf('--settle', flags.settle, 0),
@@ -113,9 +114,9 @@ function servingMode(flags: {
   const {'tls-cert-file': cert, 'tls-private-key-file': key} = flags;
   if (cert === undefined && key === undefined) return flags['insecure-http'] ? {kind: 'http'} : {kind: 'https', files: null};
   if (flags['insecure-http'])
-    throw new Errors.CLIError('--insecure-http has no certificate: use it without --tls-cert-file and --tls-private-key-file', {exit: 2});
-  if (cert === undefined) throw new Errors.CLIError('--tls-private-key-file needs --tls-cert-file', {exit: 2});
-  if (key === undefined) throw new Errors.CLIError('--tls-cert-file needs --tls-private-key-file', {exit: 2});
+    throw wrongUse('--insecure-http has no certificate: use it without --tls-cert-file and --tls-private-key-file');
+  if (cert === undefined) throw wrongUse('--tls-private-key-file needs --tls-cert-file');
+  if (key === undefined) throw wrongUse('--tls-cert-file needs --tls-private-key-file');
   return {kind: 'https', files: {cert, key}};
 }
 
@@ -123,6 +124,6 @@ function servingMode(flags: {
 function durationOf(flag: string, text: string, least: number): number {
   const duration = parseTimeout(text);
   if (duration === null || duration < least)
-    throw new Errors.CLIError(`${flag} ${text}: write a duration of at least ${least / 1000}s, like 30s or 2m`, {exit: 2});
+    throw wrongUse(`${flag} ${text}: write a duration of at least ${least / 1000}s, like 30s or 2m`);
   return duration;
 }

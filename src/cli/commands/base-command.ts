@@ -28,6 +28,7 @@ import type {NodeByNode} from '../../run/preview/preview-cluster.ts';
 import {emptyNodeDump} from '../../run/rules/choose-rules-node.ts';
 import type {NodeChoice} from '../../run/scope/choose-nodes.ts';
 import {errorText, plural, shellWord, UnreadableText} from '../../model/text.ts';
+import {wrongUse} from '../../run/wrong-use.ts';
 
 /** The flags of a connection to a cluster. */
 export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
@@ -46,7 +47,7 @@ export abstract class BaseCommand extends Command {
 
   /** Flags without a usable connection are wrong use (exit 2); an API server that does not answer was not checked (exit 3). */
   protected override async catch(error: Error): Promise<unknown> {
-    if (error instanceof KubeconfigError) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
+    if (error instanceof KubeconfigError) throw wrongUse(error.message);
     if (error instanceof Interrupted) return process.stderr.write(`${error.message}\n`);
     if (error instanceof ApiError) throw new Errors.CLIError(escapeText(error.message), {exit: 3});
     if (error instanceof UnreadableText) throw new Errors.CLIError(escapeText(error.message), {exit: this.#read === null ? 3 : 2});
@@ -133,7 +134,7 @@ export abstract class BaseCommand extends Command {
       this.#source = bundleSource(snapshot);
       return snapshot;
     } catch (error) {
-      if (error instanceof UnreadableBundle) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
+      if (error instanceof UnreadableBundle) throw wrongUse(error.message);
       throw error;
     }
   }
@@ -208,7 +209,7 @@ export abstract class BaseCommand extends Command {
     const plan = parsePreviewPlan(this.#readText(file));
     if (!('whyNot' in plan)) return plan;
     const command = `kubectl svc-trace preview -A --proxy-mode nftables -o json --output-file ${shellWord(file)}`;
-    throw new Errors.CLIError(escapeText(`cannot use ${file} as a plan: ${plan.whyNot}. Make one with: ${command}`), {exit: 2});
+    throw wrongUse(`cannot use ${file} as a plan: ${plan.whyNot}. Make one with: ${command}`);
   }
 
   #readBaseline(file: string): string {
@@ -225,7 +226,7 @@ export abstract class BaseCommand extends Command {
     try {
       return readTextFile(file);
     } catch (error) {
-      throw new Errors.CLIError(escapeText(`cannot read ${file}: ${errorText(error)}`), {exit: 2});
+      throw wrongUse(`cannot read ${file}: ${errorText(error)}`);
     }
   }
 }
@@ -276,5 +277,5 @@ function timeNow(): string {
 }
 
 function notABaseline(file: string, why: string, command: string): Error {
-  return new Errors.CLIError(escapeText(`cannot use ${file} as a baseline: ${why}. Make one with: ${command}`), {exit: 2});
+  return wrongUse(`cannot use ${file} as a baseline: ${why}. Make one with: ${command}`);
 }

@@ -1,8 +1,15 @@
 import process from 'node:process';
 import {Flags} from '@oclif/core';
-import {type Capture as CapturedBundle, captureCluster, captureOf} from '../../run/capture/capture-cluster.ts';
+import {
+  type Capture as CapturedBundle,
+  captureCluster,
+  captureOf,
+  captureSummary,
+  isComplete,
+  writableTarget,
+  writeCapture,
+} from '../../run/capture/capture-cluster.ts';
 import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
-import {captureSummary, isComplete, writableTarget, writeCapture} from '../../run/capture/write-capture.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
 import {outputFlags, sourceFlags} from '../options/flags.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';

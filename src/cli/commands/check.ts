@@ -1,4 +1,4 @@
-import {Errors, Flags} from '@oclif/core';
+import {Flags} from '@oclif/core';
 import {agentsFlags, refuseBesideAgents, connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {exitCode, type FailOn, waitLimit} from '../../run/options/wait-limit.ts';
 import {
@@ -20,7 +20,7 @@ import {withClosingLine} from '../terminal.ts';
 import type {Report} from '../../model/report.ts';
 import {planCheckRenderers, planExitCode} from '../../render/preview/plan-check.ts';
 import type {PreviewPlan} from '../../model/preview.ts';
-import {escapeText, styleOf} from '../../render/terminal-text.ts';
+import {styleOf} from '../../render/terminal-text.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
@@ -28,6 +28,7 @@ import type {PreviewRunInput} from '../../preview/preview-run.ts';
 import type {ScopeFlags} from '../../run/scope/choose-nodes.ts';
 import {selectServices} from '../../run/scope/select-services.ts';
 import {BaseCommand} from './base-command.ts';
+import {wrongUse} from '../../run/wrong-use.ts';
 
 export default class CheckCommand extends BaseCommand {
   static override summary = 'Check every Service on every node';
@@ -90,9 +91,8 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
 
   async #checkPlan(flags: PlanFlags, names: readonly string[]): Promise<void> {
     const formats = Object.keys(planCheckRenderers);
-    if (!formats.includes(flags.output)) throw new Errors.CLIError(`with --plan, -o must be one of ${formats.join(', ')}`, {exit: 2});
-    if (flags.wait !== undefined || flags.baseline !== undefined)
-      throw new Errors.CLIError('--plan goes with neither --wait nor --baseline', {exit: 2});
+    if (!formats.includes(flags.output)) throw wrongUse(`with --plan, -o must be one of ${formats.join(', ')}`);
+    if (flags.wait !== undefined || flags.baseline !== undefined) throw wrongUse('--plan goes with neither --wait nor --baseline');
     const {PlanCheckRun} = await import('../../preview/check-plan.ts');
     const plan = this.previewPlan(flags.plan);
     const found = await this.nodeByNode(
@@ -136,7 +136,7 @@ function planScope(flags: PlanFlags & Pick<PreviewPlan, 'scope'>, names: readonl
   const services = (api.services ?? []).filter(selects);
   const planned = new Set(flags.scope);
   if (!services.some(({metadata}) => planned.has(namespacedName(metadata))))
-    throw new Errors.CLIError(escapeText(`the plan ${flags.plan} has no Service in scope`), {exit: 2});
+    throw wrongUse(`the plan ${flags.plan} has no Service in scope`);
   return {
     api,
     apiAfter: api,

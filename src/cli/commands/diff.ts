@@ -1,5 +1,5 @@
 import {closeSync, openSync, readSync, statSync} from 'node:fs';
-import {Args, Errors} from '@oclif/core';
+import {Args} from '@oclif/core';
 import {type FailOn, reaches} from '../../run/options/wait-limit.ts';
 import {archiveFlag, evaluationFlags, outputFlag, outputFlags, quietFlag, verboseFlag} from '../options/flags.ts';
 import {diagnose} from '../../diagnose.ts';
@@ -8,9 +8,9 @@ import type {BundleDiff} from '../../model/findings/bundle-diff.ts';
 import {parseCheckReport, startsAsReport} from '../../parse/check-report.ts';
 import {plainText} from '../../parse/lines.ts';
 import {readTextFile} from '../../collect/text-file.ts';
-import {escapeText} from '../../render/terminal-text.ts';
 import {diffRenderers} from '../../render/table/diff.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
+import {wrongUse} from '../../run/wrong-use.ts';
 
 export default class DiffCommand extends BaseCommand {
   static override summary = 'Compare two bundles: what is new and resolved';
@@ -33,8 +33,7 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
 
   async run(): Promise<void> {
     const {args, flags} = await this.parse(DiffCommand);
-    if (args.before === '-' && args.after === '-')
-      throw new Errors.CLIError('only one of the two can be read from standard input', {exit: 2});
+    if (args.before === '-' && args.after === '-') throw wrongUse('only one of the two can be read from standard input');
     const [before, after] = [await this.#side(args.before, flags), await this.#side(args.after, flags)];
     const diff = await this.#diff(before, after);
     const render = diffRenderers[flags.output as keyof typeof diffRenderers];
@@ -60,7 +59,7 @@ Exit codes: 0 no new finding reaches --fail-on, 1 a new finding does, 2 wrong us
       return {snapshot, report: diagnose(snapshot, {toolVersion: this.config.version})};
     }
     const report = parseCheckReport(text);
-    if ('whyNot' in report) throw new Errors.CLIError(escapeText(`cannot use the report ${path}: ${report.whyNot}`), {exit: 2});
+    if ('whyNot' in report) throw wrongUse(`cannot use the report ${path}: ${report.whyNot}`);
     return {snapshot: null, report};
   }
 }

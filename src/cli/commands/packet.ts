@@ -1,4 +1,4 @@
-import {Errors, Flags} from '@oclif/core';
+import {Flags} from '@oclif/core';
 import type {PacketAnswers} from '../../run/packet/ask-cluster.ts';
 import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
@@ -10,6 +10,7 @@ import {isRulesAlone} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {packetRenderers} from '../../render/table/packet.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
+import {notRead} from '../../run/wrong-use.ts';
 
 export default class PacketCommand extends BaseCommand {
   static override summary = 'Show what the rules of a node do to one packet';
@@ -54,7 +55,7 @@ export default class PacketCommand extends BaseCommand {
   async run(): Promise<void> {
     const {flags} = await this.parse(PacketCommand);
     const {answers, unread, notes = []} = await this.answers(withPrintedPorts(flags));
-    if (answers.length === 0) throw new Errors.CLIError(`no node could be read: ${unread.join('; ') || 'no nodes were found'}`, {exit: 3});
+    if (answers.length === 0) throw notRead(`no node could be read: ${unread.join('; ') || 'no nodes were found'}`);
     for (const reason of [...notes, ...unread]) process.stderr.write(`not read: ${reason}\n`);
     const render = packetRenderers[flags.output as keyof typeof packetRenderers];
     this.print(render(answers, this.renderOptions(flags)), flags['output-file']);

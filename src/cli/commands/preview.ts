@@ -1,11 +1,10 @@
-import {Errors, Flags} from '@oclif/core';
+import {Flags} from '@oclif/core';
 import {newestKnownMinor} from '../../model/proxy-config.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
 import {PreviewRun, type PreviewRunInput} from '../../preview/preview-run.ts';
 import {serviceNotes} from '../../preview/manifests/add-manifests.ts';
 import {writableModes} from '../../preview/rules/write-expected-rules.ts';
-import {escapeText} from '../../render/terminal-text.ts';
 import {previewExitCode, previewRenderers} from '../../render/preview/index.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
@@ -25,6 +24,7 @@ import {
 } from '../options/flags.ts';
 import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {BaseCommand} from './base-command.ts';
+import {wrongUse} from '../../run/wrong-use.ts';
 
 export default class PreviewCommand extends BaseCommand {
   static override summary = 'Show what a change of kube-proxy does to packets';
@@ -102,12 +102,10 @@ function planOf(
   const {overrides = {}} = evaluationOptions(flags);
   const {mode} = overrides;
   if (mode !== undefined && !writableModes.includes(mode))
-    throw new Errors.CLIError(escapeText(`--proxy-mode ${mode}: must be one of ${writableModes.join(', ')}`), {exit: 2});
+    throw wrongUse(`--proxy-mode ${mode}: must be one of ${writableModes.join(', ')}`);
   const configFile = flags.config === undefined ? null : readConfigFile(flags.config);
   if (Object.keys(overrides).length === 0 && configFile === null && flags.filename === undefined)
-    throw new Errors.CLIError('say what changes: --proxy-mode, --kube-proxy-version, --config FILE, another setting, or -f FILE', {
-      exit: 2,
-    });
+    throw wrongUse('say what changes: --proxy-mode, --kube-proxy-version, --config FILE, another setting, or -f FILE');
   return {overrides, configFile};
 }
 

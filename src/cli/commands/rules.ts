@@ -1,4 +1,4 @@
-import {Errors, Flags} from '@oclif/core';
+import {Flags} from '@oclif/core';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';
@@ -6,8 +6,7 @@ import type {ExpectedRules} from '../../model/expected-rules.ts';
 import {families, type Family} from '../../model/address.ts';
 import {standInFor} from '../../model/proxy-config.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
-import {type NodeSetup, nodeSetup} from '../../preview/node-setup.ts';
-import {plannedConfig} from '../../preview/plan.ts';
+import {type NodeSetup, nodeSetup, plannedConfig} from '../../preview/node-setup.ts';
 import {serviceNotes} from '../../preview/manifests/add-manifests.ts';
 import {expectedRules, writableModes} from '../../preview/rules/write-expected-rules.ts';
 import {escapeText} from '../../render/terminal-text.ts';
@@ -31,6 +30,7 @@ import {
 } from '../options/flags.ts';
 import {connectionFlags} from '../options/cluster-flags.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
+import {wrongUse} from '../../run/wrong-use.ts';
 
 export default class RulesCommand extends BaseCommand {
   static override summary = 'Print the rules that kube-proxy should write';
@@ -88,9 +88,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
       flags.config === undefined ? found : {...found, config: plannedConfig(found, {overrides, configFile: readConfigFile(flags.config)})};
     const mode = setup.config.mode.value;
     if (!writableModes.includes(mode))
-      throw new Errors.CLIError(escapeText(`there are no rules for proxy mode "${mode}": it must be one of ${writableModes.join(', ')}`), {
-        exit: 2,
-      });
+      throw wrongUse(`there are no rules for proxy mode "${mode}": it must be one of ${writableModes.join(', ')}`);
     const wanted = flags.family === undefined ? families : families.filter(family => family === flags.family);
     const isWhole = flags.full || input.allNamespaces || flags.output === 'json' || mode === 'ipvs';
     const rules = expectedRules({
@@ -135,10 +133,7 @@ function requireAnyService({api}: Snapshot, flags: Parameters<typeof isOfManifes
     (flags.filename ?? []).join(', '),
     [...((api.endpointSlices ?? []).length > 0 ? ['EndpointSlice'] : []), ...((api.nodes ?? []).length > 0 ? ['Node'] : [])],
   ];
-  throw new Errors.CLIError(
-    escapeText(`no Service in ${files}: only ${kinds.join(', ')}. Add it with -f, or read a bundle or cluster too (--from, --context)`),
-    {exit: 2},
-  );
+  throw wrongUse(`no Service in ${files}: only ${kinds.join(', ')}. Add it with -f, or read a bundle or cluster too (--from, --context)`);
 }
 
 /** Flags that name a cluster. */
@@ -189,5 +184,5 @@ function rangesOf({api, config, nft}: NodeSetup, family: Family): readonly strin
 function formatOf({proxyMode}: ExpectedRules, format: RulesFormat = formatOfMode[proxyMode] ?? 'json'): RulesFormat {
   const possible = formatsOfMode[proxyMode] ?? [];
   if (possible.includes(format)) return format;
-  throw new Errors.CLIError(`-o ${format} has nothing of ${proxyMode} mode: it must be one of ${possible.join(', ')}`, {exit: 2});
+  throw wrongUse(`-o ${format} has nothing of ${proxyMode} mode: it must be one of ${possible.join(', ')}`);
 }

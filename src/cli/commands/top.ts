@@ -1,5 +1,5 @@
 import process from 'node:process';
-import {Errors, Flags} from '@oclif/core';
+import {Flags} from '@oclif/core';
 import type {NodeTraffic, PortTotals, TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {topRenderers} from '../../render/top/top-table.ts';
@@ -22,6 +22,7 @@ import {
   sourceFlags,
 } from '../options/flags.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
+import {wrongUse} from '../../run/wrong-use.ts';
 
 const {from: _from, ...nodeFlags} = sourceFlags;
 const {verbose: _verbose, ...outputOfAll} = outputFlags;
@@ -80,7 +81,7 @@ On a terminal the table refreshes until q or Ctrl-C; / filters, s sorts, and the
     names: readonly string[],
   ): Promise<TrafficReport> {
     const [first = '', second, ...more] = from;
-    if (more.length > 0) throw new Errors.CLIError('--from takes one bundle for totals, or two for rates', {exit: 2});
+    if (more.length > 0) throw wrongUse('--from takes one bundle for totals, or two for rates');
     const {topOfBundles} = await import('../../run/top/top-bundles.ts');
     const [before, after] =
       second === undefined

@@ -1,4 +1,4 @@
-import {Errors, Flags} from '@oclif/core';
+import {Flags} from '@oclif/core';
 import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {exitCode, type FailOn} from '../../run/options/wait-limit.ts';
 import {
@@ -24,6 +24,7 @@ import type {ScopeFlags} from '../../run/scope/choose-nodes.ts';
 import {withStoppedPaths} from '../../run/packet/stopped-paths.ts';
 import {selectInRules} from '../../run/scope/select-in-rules.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
+import {wrongUse} from '../../run/wrong-use.ts';
 
 export default class TraceCommand extends BaseCommand {
   static override summary = 'Trace the packet path to a Service on each node';
@@ -64,7 +65,7 @@ export default class TraceCommand extends BaseCommand {
     refuseFull(flags, names);
     const alone = flags.from === undefined ? null : await this.rulesAlone(flags.from, flags, names);
     if (alone === null && names.length === 0 && flags.selector === undefined)
-      throw new Errors.CLIError('name a Service (svc-trace trace NAME) or a selector (-l app=web)', {exit: 2});
+      throw wrongUse('name a Service (svc-trace trace NAME) or a selector (-l app=web)');
     const report = alone ?? (await this.report(flags, names, evaluation));
     const isList = alone !== null && names.length === 0 && flags.output === 'tree';
     const render = isList ? serviceList : traceRenderers[flags.output as keyof typeof traceRenderers];

@@ -1,10 +1,11 @@
-import {Flags, Errors} from '@oclif/core';
+import {Flags} from '@oclif/core';
 import {repeatable, namespaceNames} from './flags.ts';
 import {defaultDebugImage, defaultDebugNamespace} from '../../collect/transports/debug.ts';
 import {transportNames, transports} from '../../collect/transports/index.ts';
 import {sshAddressTypes} from '../../collect/transports/ssh.ts';
 import {defaultAgentPlace, readerAccount} from '../../collect/agents/agent-tokens.ts';
 import type {ParsedAgentsFlags} from '../../run/open-cluster.ts';
+import {wrongUse} from '../../run/wrong-use.ts';
 
 const cluster = 'CLUSTER';
 
@@ -126,7 +127,7 @@ export function refuseBesideAgents(flags: ParsedAgentsFlags & Readonly<Record<st
     (flags['transport'] === undefined || flags['transport'] === 'auto' ? undefined : 'transport');
   if (other === undefined) return;
   const why = ofKubeProxy.includes(other) ? 'set it where the agents are started' : 'with --agents no node is read';
-  throw new Errors.CLIError(`--${other} has no effect with --agents: ${why}`, {exit: 2});
+  throw wrongUse(`--${other} has no effect with --agents: ${why}`);
 }
 
 const ofKubeProxy: readonly string[] = [

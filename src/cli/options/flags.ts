@@ -1,11 +1,11 @@
-import {Args, Errors, Flags} from '@oclif/core';
+import {Args, Flags} from '@oclif/core';
 import {defaultArchiveLimit} from '../../collect/bundle/bundle-files.ts';
 import {parseTimeout} from '../../collect/kube/kubeconfig.ts';
 import {isDnsLabel, errorText} from '../../model/text.ts';
-import {escapeText} from '../../render/terminal-text.ts';
 import {writableFile} from '../output-file.ts';
 import {readTextFile} from '../../collect/text-file.ts';
 import {kindOfConfig} from '../../parse/kube-proxy/kube-proxy-config.ts';
+import {wrongUse} from '../../run/wrong-use.ts';
 
 /** Of a flag that may be given more than once, each time with one value. */
 export const repeatable = {multiple: true, multipleNonGreedy: true} as const;
@@ -39,7 +39,7 @@ export function namespaceNames(text: string, {several = false} = {}): string {
   if (wrong === undefined) return text;
   const all = several && wrong === '*' ? ' (all namespaces: -A)' : '';
   const form = 'up to 63 lower case letters, digits and -';
-  throw new Errors.CLIError(escapeText(`"${wrong}" is not the name of a namespace: ${form}${all}`), {exit: 2});
+  throw wrongUse(`"${wrong}" is not the name of a namespace: ${form}${all}`);
 }
 
 /** How much of an archive is read. */
@@ -52,7 +52,7 @@ export const archiveFlag = {
     helpGroup: 'NODES',
     parse: async text => {
       const [, number, unit] = /^([1-9]\d{0,5})(Mi|Gi)$/.exec(text) ?? [];
-      if (number === undefined) throw new Errors.CLIError(`${text} is not a size such as 512Mi or 8Gi`, {exit: 2});
+      if (number === undefined) throw wrongUse(`${text} is not a size such as 512Mi or 8Gi`);
       return Number(number) * (unit === 'Gi' ? 1024 ** 3 : 1024 ** 2);
     },
   })(),
@@ -100,7 +100,7 @@ export function refuseFull({full, from}: {readonly full: boolean; readonly from?
       : names.length === 0
         ? 'without the name of a Service all rules are read'
         : null;
-  if (why !== null) throw new Errors.CLIError(`--full has no effect: ${why}`, {exit: 2});
+  if (why !== null) throw wrongUse(`--full has no effect: ${why}`);
 }
 
 /** Settings of kube-proxy that were not detected, or that override detected ones. */
@@ -195,7 +195,7 @@ export const evaluationFlags = {
 export function intervalOf(text: string, {least, usual}: {readonly least: string; readonly usual: string}): number {
   const interval = parseTimeout(text);
   if (interval === null || interval < (parseTimeout(least) ?? 0))
-    throw new Errors.CLIError(`--interval ${text}: write a duration of at least ${least}, like ${usual} or 1m`, {exit: 2});
+    throw wrongUse(`--interval ${text}: write a duration of at least ${least}, like ${usual} or 1m`);
   return interval;
 }
 
@@ -226,7 +226,7 @@ export function readConfigFile(file: string): string {
   const {text, kind} = readConfig(file);
   if (kind === configKind) return text;
   const found = kind === null ? 'it names no kind' : `its kind is ${kind}`;
-  throw new Errors.CLIError(escapeText(`--config ${file} is not a ${configKind}: ${found}`), {exit: 2});
+  throw wrongUse(`--config ${file} is not a ${configKind}: ${found}`);
 }
 
 /** kube-proxy itself starts with nothing else. */
@@ -237,6 +237,6 @@ function readConfig(file: string): {readonly text: string; readonly kind: string
     const text = readTextFile(file);
     return {text, kind: kindOfConfig(text)};
   } catch (error) {
-    throw new Errors.CLIError(escapeText(`cannot read ${file}: ${errorText(error).split('\n', 1)[0]}`), {exit: 2});
+    throw wrongUse(`cannot read ${file}: ${errorText(error).split('\n', 1)[0]}`);
   }
 }

@@ -7,7 +7,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {errorText, namespacedName, shellWord} from '../../model/text.ts';
 import {type AgentPort, agentPort} from '../cluster/read-agent-pods.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import {type Shape, whyMalformed} from '../objects/usable-items.ts';
+import {type Shape, whyMalformed} from '../objects/api-shapes.ts';
 import {agentRealm, type AgentToken, agentTokenHeader, type AgentTokens} from './agent-tokens.ts';
 
 /** The result of asking an agent. */

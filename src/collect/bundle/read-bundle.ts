@@ -31,8 +31,10 @@ import {
   networkPolicyShape,
   serviceCIDRShape,
   serviceShape,
+  dropGarbage,
+  type Shape,
+  usableItems,
 } from '../objects/api-shapes.ts';
-import {dropGarbage, type Shape, usableItems} from '../objects/usable-items.ts';
 import {maxSizeOf, readFileOrPipe} from '../text-file.ts';
 import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
 import {historyFile, readHistory, type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';

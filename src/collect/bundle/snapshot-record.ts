@@ -2,8 +2,7 @@ import {type ApiObjects, isServiceList, type Problem, type UnreadNode} from '../
 import {parseJson} from '../../parse/attempt.ts';
 import type {ReadTime, RecordedHistory, StateChange} from '../../model/state-history.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
-import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
-import {usableItems} from '../objects/usable-items.ts';
+import {endpointSliceShape, serviceShape, usableItems} from '../objects/api-shapes.ts';
 
 /** The content of `snapshot.json` of a bundle: when and how it was captured, and what could not be read. */
 export interface SnapshotRecord {

@@ -3,7 +3,7 @@ import {append} from '../../model/lists.ts';
 import type {ApiObjects, NodeDump, Problem} from '../../model/snapshot.ts';
 import type {RecordedHistory} from '../../model/state-history.ts';
 import {errorText} from '../../model/text.ts';
-import {type BundleTarget, UnwritableTarget, directoryTarget} from './directory-target.ts';
+import {archiveTarget, type BundleTarget, UnwritableTarget, directoryTarget} from './bundle-target.ts';
 import {historyFile, historyText, type NodeRecord, type SnapshotRecord} from './snapshot-record.ts';
 import {accessSync, constants, existsSync, readdirSync, statSync} from 'node:fs';
 import {dirname, resolve} from 'node:path';
@@ -169,9 +169,7 @@ function withoutBallast(item: object): object {
 async function openTarget(path: string): Promise<BundleTarget> {
   refuseTarget(path);
   try {
-    if (!isArchive(path)) return await directoryTarget(path);
-    const {archiveTarget} = await import('./archive-target.ts');
-    return await archiveTarget(path);
+    return await (isArchive(path) ? archiveTarget : directoryTarget)(path);
   } catch (error) {
     throw new UnwritableTarget(`cannot write to ${path}: ${errorText(error)}`, {cause: error});
   }

@@ -3,7 +3,7 @@ import type {ServiceName} from '../../model/finding.ts';
 import {append} from '../../model/lists.ts';
 import type {Problem, ServiceList} from '../../model/snapshot.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import {type Shape, usableItems} from '../objects/usable-items.ts';
+import {type Shape, usableItems} from '../objects/api-shapes.ts';
 
 /** Which Services and slices to read. */
 export type ClusterScope =

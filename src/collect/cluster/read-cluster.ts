@@ -23,8 +23,8 @@ import {
   networkPolicyShape,
   serviceCIDRShape,
   serviceShape,
+  type Shape,
 } from '../objects/api-shapes.ts';
-import type {Shape} from '../objects/usable-items.ts';
 import {ClusterReader, type ClusterScope} from './cluster-reader.ts';
 
 export interface ClusterReading {

@@ -3,7 +3,20 @@ import {setTimeout as sleep} from 'node:timers/promises';
 import {parseJson} from '../../parse/attempt.ts';
 import {unlessAborted} from '../unless-aborted.ts';
 import {CommandFailed} from '../node/transport.ts';
-import {type ApiRequest, describeRequest, isAnsweredByNode, listPages, requestUrl, retryDelay} from './api-request.ts';
+import {
+  type ApiRequest,
+  describeRequest,
+  isAnsweredByNode,
+  listPages,
+  requestUrl,
+  retryDelay,
+  type ApiResponse,
+  bodyParts,
+  readResponse,
+  responseTo,
+  sendRequest,
+  type WireRequest,
+} from './send-request.ts';
 import {
   type ApiAnswer,
   ApiError,
@@ -15,7 +28,6 @@ import {
   type StreamOptions,
 } from './kube-api.ts';
 import type {KubectlConfig, Connection} from './kubectl-config.ts';
-import {type ApiResponse, bodyParts, readResponse, responseTo, sendRequest, type WireRequest} from './send-request.ts';
 import {X509Certificate} from 'node:crypto';
 import {STATUS_CODES} from 'node:http';
 import type {Credential} from './credentials/credentials.ts';

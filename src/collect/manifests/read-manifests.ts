@@ -4,8 +4,7 @@ import {loadAll, YAMLException} from 'js-yaml';
 import {parseAddress, parseCidr} from '../../model/address.ts';
 import type {EndpointSliceObject, NodeObject, ServiceObject, ServiceSpec} from '../../model/api-objects.ts';
 import {errorText, isDnsLabel} from '../../model/text.ts';
-import {endpointSliceShape, nodeShape, serviceShape} from '../objects/api-shapes.ts';
-import {type Shape, whyUnusable} from '../objects/usable-items.ts';
+import {endpointSliceShape, nodeShape, serviceShape, type Shape, whyUnusable} from '../objects/api-shapes.ts';
 import {readTextFile} from '../text-file.ts';
 
 /** API objects from files, in the form that `kubectl apply -f` accepts. */

@@ -1,7 +1,6 @@
 import {Buffer} from 'node:buffer';
 import {errorText, isAtLeast} from '../../model/text.ts';
-import {type CounterScope, type NodeCommand, parallel, withCounters, type Run} from './node-command.ts';
-import {otherBackends, beginningOf} from './backends.ts';
+import {type CounterScope, type NodeCommand, parallel, withCounters, type Run, otherBackends, beginningOf} from './node-command.ts';
 import {firstCommands, furtherCommands, mayHaveFailed, versionCommand} from './node-commands.ts';
 import {ipv6LeftOut, nftAtOnce, nftNames} from './nft-tables.ts';
 import {isBroken, NodeReader} from './node-reader.ts';

@@ -1,8 +1,7 @@
 import {Buffer} from 'node:buffer';
 import {partition} from '../../model/lists.ts';
 import {chainByChain} from '../../parse/iptables/dump-chain.ts';
-import {beginningOf, defaultBackend, tools} from './backends.ts';
-import {parallel, type NodeCommand, type Run} from './node-command.ts';
+import {beginningOf, defaultBackend, tools, parallel, type NodeCommand, type Run} from './node-command.ts';
 import {CommandFailed} from './transport.ts';
 
 // As `nft list tables`, which reads all rules to print the names: 0.7 s and 110 MB where iptables-nft holds 30,000.

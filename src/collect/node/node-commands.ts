@@ -4,10 +4,9 @@ import {parseInterfaceSwitches, parseLinks} from '../../parse/network-facts.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
-import type {CommandVariant, NodeCommand} from './node-command.ts';
+import {type CommandVariant, type NodeCommand, backendsBut, defaultBackend, tools} from './node-command.ts';
 import {nftNames, nftTables} from './nft-tables.ts';
 import {append, partition} from '../../model/lists.ts';
-import {backendsBut, defaultBackend, tools} from './backends.ts';
 
 /** Its version shows which backend the tools in use read. */
 export const backendCommand: readonly string[] = ['iptables-save', '--version'];

@@ -11,9 +11,9 @@ import {refuseInvalidNodeName, toolFolders} from './root-command.ts';
 
 export interface DebugOptions {
   /** An image with `sleep` and `nsenter`, or with its own iptables. */
-  readonly image?: string;
-  readonly namespace?: string;
-  readonly imagePullSecret?: string;
+  readonly image?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly imagePullSecret?: string | undefined;
   /** Timeout for the start of a pod, in milliseconds. */
   readonly startTimeoutMs?: number;
   /** The lifetime of a pod that is not deleted, in milliseconds. */

@@ -1,5 +1,5 @@
 import type {Permission} from '../../model/access.ts';
-import {debugPermissions, execPermissions, nodeProxyPermission} from '../access/transport-permissions.ts';
+import {debugPermissions, execPermissions, nodeProxyPermission} from '../access/review-access.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import type {Transport} from '../node/transport.ts';
 import {type DebugOptions, debugTransport} from './debug.ts';

@@ -15,11 +15,11 @@ import {
 } from './root-command.ts';
 
 export interface SshOptions {
-  readonly user?: string;
-  readonly port?: number;
+  readonly user?: string | undefined;
+  readonly port?: number | undefined;
   /** Options as in ssh_config, such as `ProxyJump=bastion`. They override all of ours except those of the shared connection. */
-  readonly options?: readonly string[];
-  readonly addressType?: SshAddressType;
+  readonly options?: readonly string[] | undefined;
+  readonly addressType?: SshAddressType | undefined;
   readonly sudo?: boolean;
   /** Timeout for the connection, in milliseconds. */
   readonly connectTimeoutMs?: number;

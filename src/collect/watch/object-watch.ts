@@ -3,9 +3,8 @@ import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {maxSilence} from '../kube/send-request.ts';
-import {type Shape, usableItems} from '../objects/usable-items.ts';
-import type {PastEvents} from './past-events.ts';
-import {paced, readList, watchEvents} from './read-list.ts';
+import {type Shape, usableItems} from '../objects/api-shapes.ts';
+import {type PastEvents, paced, readList, watchEvents} from './past-events.ts';
 import {errorText, namespacedName} from '../../model/text.ts';
 import {ofKubernetes} from '../../expect/cluster/service-states.ts';
 

@@ -16,8 +16,7 @@ import type {ExpectedRules, FamilyRules, IpvsText, NftChainText, NftSetText, Nft
 import type {NftHook} from '../../model/nft-ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {priorityText} from '../../parse/nftables/nft-dump-chain.ts';
-import type {NodeSetup} from '../node-setup.ts';
-import {refusedSettings} from '../plan.ts';
+import {type NodeSetup, refusedSettings} from '../node-setup.ts';
 
 interface ExpectedRulesInput {
   readonly setup: NodeSetup;

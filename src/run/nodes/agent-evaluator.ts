@@ -16,8 +16,7 @@ import {readAgents} from '../../collect/cluster/read-agent-pods.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import {agentPlace, type ParsedAgentsFlags} from '../open-cluster.ts';
 import {chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
-import {nodeTimeout, type NodeSource} from './node-source.ts';
-import type {ParsedTransportFlags} from '../options/transport.ts';
+import {nodeTimeout, type NodeSource, type ParsedTransportFlags} from './node-source.ts';
 
 interface AgentCollection extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   readonly api: KubeApi;

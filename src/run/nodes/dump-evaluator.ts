@@ -1,6 +1,6 @@
 import {setImmediate as turn} from 'node:timers/promises';
 import type {CollectedNode, Transport, NodeInfo, NodeShell} from '../../collect/node/transport.ts';
-import {collectNodes, earlyCommands} from '../../collect/node/collect-node.ts';
+import {earlyCommands} from '../../collect/node/collect-node.ts';
 import type {RequestedEntries} from '../../collect/node/read-chains.ts';
 import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
@@ -11,12 +11,11 @@ import {chainByChain} from '../../parse/iptables/dump-chain.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {EvaluatedNodes, type NodeEvaluator} from './evaluated-nodes.ts';
-import {asUnread, takeNode, progressText} from './node-intake.ts';
-import {type NodeSource, nodeTimeout} from './node-source.ts';
+import {asUnread, takeNode, collectFrom} from './node-intake.ts';
+import {type NodeSource, nodeTimeout, lifetimeOf} from './node-source.ts';
 import {podsByNode, type ProxyPodsReading} from '../../collect/cluster/read-agent-pods.ts';
 import {execTransport} from '../../collect/transports/exec.ts';
 import {agentsOn} from '../../collect/transports/host-agents.ts';
-import {lifetimeOf} from '../options/transport.ts';
 
 export interface EvaluationRun extends Pick<ClusterRun, 'signal' | 'progress' | 'clock'> {
   /** Also read the counters of rules. */
@@ -82,21 +81,18 @@ export class DumpEvaluator implements NodeEvaluator {
     if (names.length === 0) return;
     const {signal, progress, counters: isCounted} = this.#run;
     const counters = isCounted ? 'rules' : undefined;
-    const {concurrency, timeoutMs, readLog, cilium} = this.#source;
+    const {cilium} = this.#source;
     const wanted = new Set(names);
     const nodes = this.#source.nodes.filter(({name}) => wanted.has(name) && !this.evaluated.isNamedOnly(name));
-    const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
     const leftOut = this.#leftOut;
-    for await (const collected of collectNodes(nodes, this.#timed(), {
+    for await (const collected of collectFrom({...this.#source, transport: this.#timed()}, nodes, {
       signal,
-      concurrency,
-      timeoutMs,
-      onProgress,
+      progress,
       counters,
       requested,
       cilium,
       wants: this.#wants,
-      ...(readLog === undefined ? {} : {log: {read: readLog, of: 'failing'}}),
+      log: 'failing',
     })) {
       const node = leftOut === undefined ? collected : {...collected, leftOut};
       const to = this.#run.clock.now();

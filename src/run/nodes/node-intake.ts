@@ -1,5 +1,5 @@
 import {ciliumAgentTable} from '../../model/node/cilium.ts';
-import type {CollectedNode, Transport} from '../../collect/node/transport.ts';
+import type {CollectedNode, NodeInfo, Transport} from '../../collect/node/transport.ts';
 import {defaultDebugNamespace, removeLeftovers} from '../../collect/transports/debug.ts';
 import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
 import {groupBy} from '../../model/lists.ts';
@@ -7,10 +7,28 @@ import type {Problem, UnreadNode} from '../../model/snapshot.ts';
 import type {NodeReading} from '../../model/state-history.ts';
 import {errorText} from '../../model/text.ts';
 import type {OpenCluster} from '../open-cluster.ts';
-import type {ParsedTransportFlags} from '../options/transport.ts';
+import type {ParsedTransportFlags, NodeSource} from './node-source.ts';
 import process from 'node:process';
 import spinner from 'yocto-spinner';
-import type {CollectProgress} from '../../collect/node/collect-node.ts';
+import {type CollectProgress, collectNodes} from '../../collect/node/collect-node.ts';
+
+/** Reads nodes as the source says, and shows how many of them are read. `log` is left out where no log is read. */
+export function collectFrom(
+  {transport, concurrency, timeoutMs, readLog}: NodeSource,
+  nodes: readonly NodeInfo[],
+  {
+    progress,
+    log: of,
+    ...options
+  }: Pick<Parameters<typeof collectNodes>[2], 'signal' | 'wants' | 'counters' | 'requested' | 'cilium'> & {
+    readonly progress: ProgressLine;
+    readonly log?: 'all' | 'failing';
+  },
+): AsyncIterable<CollectedNode> {
+  const log = of === undefined || readLog === undefined ? undefined : {read: readLog, of};
+  const onProgress = (counts: CollectProgress) => progress.say(progressText(counts));
+  return collectNodes(nodes, transport, {...options, log, concurrency, timeoutMs, onProgress});
+}
 
 /** Adds a node to the diagnosis, whether it was read or not. Returns what to report of a node that was read in part. */
 export function takeNode(node: CollectedNode, diagnosis: OpenDiagnosis, reading?: NodeReading): readonly Problem[] {
@@ -104,6 +122,7 @@ export function progressLine(isWanted: boolean, stream: NodeJS.WriteStream = pro
   };
 }
 
+/** @internal */
 export function progressText({total, done, failed, inProgress}: CollectProgress): string {
   return `nodes: ${done - failed} of ${total} read${failed > 0 ? `, ${failed} failed or incomplete` : ''}, ${inProgress} in progress`;
 }

@@ -1,4 +1,3 @@
-import {Errors} from '@oclif/core';
 import {nodeInfos, type ProxyPodsReading, readAgentPods, readCiliumSettings, readProxyPods} from '../../collect/cluster/read-agent-pods.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import {kubeProxyLogOf} from '../../collect/transports/host-agents.ts';
@@ -9,7 +8,9 @@ import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objec
 import {whyWithoutKubeProxy} from '../../model/node/node-facts.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
-import {type ParsedTransportFlags, transportOf} from '../options/transport.ts';
+import {wrongUse} from '../wrong-use.ts';
+import {type TransportName, transportNamed} from '../../collect/transports/index.ts';
+import type {SshAddressType} from '../../collect/transports/ssh.ts';
 
 export type NodeSourceFlags = ParsedTransportFlags & NodeChoice;
 
@@ -86,8 +87,7 @@ export function withCiliumSettings<T extends Pick<ApiObjects, 'configMaps'>>(
 /** In milliseconds. Throws a CLIError (exit 2) for an invalid duration. */
 export function nodeTimeout(text: string): number {
   const timeout = parseTimeout(text);
-  if (timeout === null || timeout === 0)
-    throw new Errors.CLIError(`--node-timeout: "${text}" is not a duration; write 30s or 2m`, {exit: 2});
+  if (timeout === null || timeout === 0) throw wrongUse(`--node-timeout: "${text}" is not a duration; write 30s or 2m`);
   return timeout;
 }
 
@@ -95,4 +95,50 @@ export function nodeTimeout(text: string): number {
 function nodesOfPods(named: readonly string[], pods: readonly PodObject[]): readonly NodeObject[] {
   const names = named.length > 0 ? named : pods.flatMap(({spec}) => spec?.nodeName ?? []);
   return [...new Set(names)].map(name => ({metadata: {name}}));
+}
+
+/** The parsed values of `transportFlags`. */
+export interface ParsedTransportFlags {
+  readonly transport: string;
+  readonly concurrency: number;
+  readonly 'node-timeout': string;
+  readonly 'ssh-user'?: string | undefined;
+  readonly 'ssh-port'?: number | undefined;
+  readonly 'ssh-option'?: readonly string[] | undefined;
+  readonly 'ssh-address'?: string | undefined;
+  readonly sudo?: boolean | undefined;
+  readonly 'debug-image'?: string | undefined;
+  readonly 'debug-namespace'?: string | undefined;
+  readonly 'image-pull-secret'?: string | undefined;
+  readonly node?: readonly string[] | undefined;
+}
+
+/** The transport that the flags choose. `timeoutMs` is the timeout for one node. */
+function transportOf(flags: ParsedTransportFlags, api: KubeApi, timeoutMs: number): Transport {
+  const sudo = flags.sudo ?? false;
+  return transportNamed(flags.transport as TransportName | 'auto', {
+    api,
+    exec: {lifetimeMs: lifetimeOf(timeoutMs)},
+    debug: {
+      startTimeoutMs: timeoutMs,
+      lifetimeMs: lifetimeOf(timeoutMs),
+      image: flags['debug-image'],
+      namespace: flags['debug-namespace'],
+      imagePullSecret: flags['image-pull-secret'],
+    },
+    ssh: {
+      sudo,
+      connectTimeoutMs: Math.min(timeoutMs, 10_000),
+      user: flags['ssh-user'],
+      port: flags['ssh-port'],
+      options: flags['ssh-option'],
+      addressType: flags['ssh-address'] as SshAddressType | undefined,
+    },
+    local: {sudo, onlyNode: flags.node?.length === 1},
+  });
+}
+
+/** Leaves time for the commands after the start, and lets what runs on a node outlive the node's timeout only briefly. */
+export function lifetimeOf(timeoutMs: number): number {
+  return timeoutMs + 60_000;
 }

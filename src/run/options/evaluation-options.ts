@@ -1,12 +1,10 @@
-import {Errors} from '@oclif/core';
 import {checks} from '../../checks/index.ts';
 import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
 import type {ConfigOverrides} from '../../expect/proxy-config.ts';
 import {parseCidr} from '../../model/address.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';
-import {escapeText} from '../../render/terminal-text.ts';
-import {closest} from '../scope/closest.ts';
 import type {ParsedEvaluationFlags} from '../cluster-run.ts';
+import {closest, wrongUse} from '../wrong-use.ts';
 
 /** The options of `diagnose` that do not depend on the cluster. Throws a CLIError (exit 2) for an unknown code or an invalid version. */
 export function evaluationOptions(flags: ParsedEvaluationFlags): Pick<DiagnoseOptions, 'overrides' | 'only' | 'skip'> {
@@ -22,7 +20,7 @@ function skipped(text: string): string {
   const [code = '', service] = text.split('=', 2);
   if (service === undefined) return findingCode(code);
   if (!/^[^/\s]+\/[^/\s]+$/.test(service.trim()))
-    throw new Errors.CLIError(escapeText(`--skip ${text}: name the Service as NAMESPACE/NAME, as in ST101=shop/web`), {exit: 2});
+    throw wrongUse(`--skip ${text}: name the Service as NAMESPACE/NAME, as in ST101=shop/web`);
   return `${findingCode(code)}=${service.trim()}`;
 }
 
@@ -33,10 +31,7 @@ export function findingCode(text: string): string {
   if (found !== undefined) return found.code;
   const known = checks.flatMap(({code, name}) => [code as string, name]);
   const near = /^st\d/.test(wanted) ? closest(wanted.toUpperCase(), known) : closest(wanted, known);
-  throw new Errors.CLIError(escapeText(`unknown finding "${text.trim()}"; "svc-trace explain" lists all`), {
-    exit: 2,
-    suggestions: [...near],
-  });
+  throw wrongUse(`unknown finding "${text.trim()}"; "svc-trace explain" lists all`, near);
 }
 
 function overridesOf(flags: ParsedEvaluationFlags): ConfigOverrides {
@@ -71,7 +66,7 @@ function refuseInvalidSettings(flags: SettingValues): void {
   for (const {flag, parts, isValid, allowed} of rules) {
     const value = flags[flag];
     const wrong = value === undefined ? undefined : parts(value).find(part => !isValid(part));
-    if (wrong !== undefined) throw new Errors.CLIError(escapeText(`--${flag}: "${wrong}" is not ${allowed}`), {exit: 2});
+    if (wrong !== undefined) throw wrongUse(`--${flag}: "${wrong}" is not ${allowed}`);
   }
 }
 

@@ -1,7 +1,7 @@
-import {Errors} from '@oclif/core';
 import {parseTimeout} from '../../collect/kube/kubeconfig.ts';
 import {type Finding, severities} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
+import {wrongUse} from '../wrong-use.ts';
 
 /** The limit that `--wait` sets. */
 export interface WaitLimit {
@@ -20,12 +20,9 @@ interface WaitFlags {
 /** Undefined without the flag. Throws a CLIError (exit 2) for an invalid duration, and for a bundle, which never changes. */
 export function waitLimit({wait, from, 'fail-on': failOn}: WaitFlags): WaitLimit | undefined {
   if (wait === undefined) return undefined;
-  if (from !== undefined)
-    throw new Errors.CLIError('--wait re-checks a cluster, but the bundle of --from does not change: leave out one of the two', {
-      exit: 2,
-    });
+  if (from !== undefined) throw wrongUse('--wait re-checks a cluster, but the bundle of --from does not change: leave out one of the two');
   const milliseconds = parseTimeout(wait);
-  if (milliseconds === null) throw new Errors.CLIError(`--wait: "${wait}" is not a duration; write 60s or 2m`, {exit: 2});
+  if (milliseconds === null) throw wrongUse(`--wait: "${wait}" is not a duration; write 60s or 2m`);
   return {milliseconds, failOn: failOn as FailOn};
 }
 

@@ -1,8 +1,6 @@
-import {Errors} from '@oclif/core';
 import {podShape} from '../../collect/objects/api-shapes.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import {readCluster, readServiceObjects} from '../../collect/cluster/read-cluster.ts';
-import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {CollectedNode} from '../../collect/node/transport.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
@@ -11,12 +9,13 @@ import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/terminal-text.ts';
-import {clearLeftovers, progressText} from '../nodes/node-intake.ts';
+import {clearLeftovers, collectFrom} from '../nodes/node-intake.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {unlessAborted} from '../../collect/unless-aborted.ts';
 import {type NodeSourceFlags, nodeSource, withCiliumSettings} from '../nodes/node-source.ts';
 import {hasClusterIP, nodeAsker, nodesByAddress, notAmong, type PacketFlags, packetQuery, startNode} from './packet-flags.ts';
 import {parseServiceName} from '../scope/select-services.ts';
+import {notRead} from '../wrong-use.ts';
 
 interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
   readonly flags: PacketFlags & NodeSourceFlags;
@@ -43,26 +42,25 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   const {destination} = packetQuery(flags, snapshot);
   const start = startNode(flags, snapshot);
   const source = await unlessAborted(nodeSource(flags, {api, objects: objects.nodes}), signal);
-  const {nodes, transport, concurrency, timeoutMs, cilium} = source;
+  const {nodes, transport, cilium} = source;
   await clearLeftovers(transport, {cluster, flags});
-  if (nodes.length === 0) throw new Errors.CLIError('no node is known: name one with --node', {exit: 3});
+  if (nodes.length === 0) throw notRead('no node is known: name one with --node');
   const answers: PacketAnswer[] = [];
   const unread: string[] = [];
   // The walk of a new connection does not depend on tracked connections.
   const wants = (file: string) => !file.startsWith('conntrack');
-  const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
   // The nodes that others send the packet on to are read first, and kept.
   const reached = endpointNodes(snapshot, destination);
   const isStart = ({name}: {readonly name: string}): boolean => start === null || name === start;
   const isKept = ({name}: {readonly name: string}): boolean => reached.has(name);
   const kept: CollectedNode[] = [];
-  const collected = collectNodes(nodes.filter(isKept), transport, {signal, concurrency, timeoutMs, onProgress, wants, cilium});
-  for await (const node of collected) kept.push(node);
+  const reading = {signal, progress, wants, cilium};
+  for await (const node of collectFrom(source, nodes.filter(isKept), reading)) kept.push(node);
   const ask = nodeAsker(flags, {...snapshot, api: withCiliumSettings(objects, source), nodes: kept});
-  const rest = collectNodes(
+  const rest = collectFrom(
+    source,
     nodes.filter(node => !isKept(node) && isStart(node)),
-    transport,
-    {signal, concurrency, timeoutMs, onProgress, wants, cilium},
+    reading,
   );
   for await (const node of inTurn(kept, rest)) {
     if (node.status === 'unread') unread.push(escapeText(`${node.name}: ${node.problems.map(({message}) => message).join('; ')}`));
@@ -107,8 +105,7 @@ async function readNamed(
     readCluster(api, {kind: 'services', services}),
     canonicalAddress(source) === null ? readPod(api, source, namespace ?? 'default') : [],
   ]);
-  if (service !== null && reading.api.services === null)
-    throw new Errors.CLIError(escapeText(reading.problems.map(({message}) => message).join('; ')), {exit: 3});
+  if (service !== null && reading.api.services === null) throw notRead(reading.problems.map(({message}) => message).join('; '));
   return {...reading.api, pods, podsOf: new Set()};
 }
 
@@ -134,6 +131,6 @@ async function readPod(api: KubeApi, text: string, namespace: string): Promise<r
   const path = `/api/v1/namespaces/${encodeURIComponent(own)}/pods/${encodeURIComponent(second ?? first)}`;
   const reader = new ClusterReader(api);
   const pods = await reader.get<PodObject>({path, shape: podShape, remedy: ''});
-  if (pods === null) throw new Errors.CLIError(escapeText(reader.problems[0]?.message ?? ''), {exit: 3});
+  if (pods === null) throw notRead(reader.problems[0]?.message ?? '');
   return pods;
 }

@@ -1,6 +1,5 @@
 import {hasCiliumTables} from '../../expect/cilium/cilium-node.ts';
 import {askMap, notInMap} from '../../analyze/packet-in-map.ts';
-import {Errors} from '@oclif/core';
 import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseAddress, parseCidr, joinHostPort} from '../../model/address.ts';
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
@@ -34,6 +33,7 @@ import {escapeText} from '../../render/terminal-text.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../../model/snapshot.ts';
+import {notRead, wrongUse} from '../wrong-use.ts';
 
 export interface PacketFlags {
   readonly source: string;
@@ -94,7 +94,7 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
     const here = packetNode(node);
     if (here !== null) return ofFlow(askPacket(asked, here, others), isPasted(snapshot) ? node : null);
     if (hasCiliumTables(node)) return notInMap(asked, node.name);
-    throw new Errors.CLIError(`node ${node.name} has no ${query.family} dump to walk the packet through`, {exit: 3});
+    throw notRead(`node ${node.name} has no ${query.family} dump to walk the packet through`);
   };
 }
 
@@ -374,5 +374,5 @@ function notOfService(port: string, service: ServiceObject): string {
 }
 
 function wrong(message: string): never {
-  throw new Errors.CLIError(message, {exit: 2});
+  throw wrongUse(message);
 }

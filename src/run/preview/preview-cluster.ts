@@ -1,13 +1,12 @@
 import {ciliumAgentOn} from '../../collect/transports/host-agents.ts';
 import {servedByCilium} from '../../preview/preview-run.ts';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
-import {collectNodes} from '../../collect/node/collect-node.ts';
 import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
 import type {PreviewRunInput} from '../../preview/preview-run.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {emptyNodeDump, requireServices} from '../rules/choose-rules-node.ts';
 import {unlessAborted} from '../../collect/unless-aborted.ts';
-import {clearLeftovers, progressText} from '../nodes/node-intake.ts';
+import {clearLeftovers, collectFrom} from '../nodes/node-intake.ts';
 import {type NodeSourceFlags, nodeSource} from '../nodes/node-source.ts';
 
 /** Takes nodes one by one: a `PreviewRun` or a `PlanCheckRun`. */
@@ -39,24 +38,15 @@ export async function previewCluster<T>({flags, cluster, signal, progress, input
     for (const name of names) run.add(emptyNodeDump(name));
     return run.result();
   }
-  const {nodes, transport, concurrency, timeoutMs, pods} = await unlessAborted(
-    nodeSource(flags, {api: cluster.api, objects: api.nodes}),
-    signal,
-  );
+  const source = await unlessAborted(nodeSource(flags, {api: cluster.api, objects: api.nodes}), signal);
+  const {nodes, transport, pods} = source;
   await clearLeftovers(transport, {cluster, flags});
   const run = start({
     ...plan,
     api: {...plan.api, pods},
     apiAfter: plan.apiAfter === plan.api ? {...plan.api, pods} : {...plan.apiAfter, pods},
   });
-  const onProgress = (counts: Parameters<typeof progressText>[0]) => progress.say(progressText(counts));
-  for await (const node of collectNodes(nodes, transport, {
-    signal,
-    concurrency,
-    timeoutMs,
-    onProgress,
-    wants: file => !file.startsWith('conntrack'),
-  })) {
+  for await (const node of collectFrom(source, nodes, {signal, progress, wants: file => !file.startsWith('conntrack')})) {
     const reason = node.problems.map(({message}) => message).join('; ');
     if (node.status !== 'unread') run.add(node);
     else if (nodes.some(info => info.name === node.name && ciliumAgentOn(info) !== null)) run.addUnread(node.name, servedByCilium);

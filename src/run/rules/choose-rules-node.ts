@@ -1,10 +1,8 @@
-import {Errors} from '@oclif/core';
 import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
-import {escapeText} from '../../render/terminal-text.ts';
-import {closest} from '../scope/closest.ts';
 import {readProxyPods} from '../../collect/cluster/read-agent-pods.ts';
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
 import type {OpenCluster} from '../open-cluster.ts';
+import {closest, notRead, wrongUse} from '../wrong-use.ts';
 
 /** The node that rules are generated for: the named one, or the only one. Throws a CLIError (exit 2). */
 export function chooseRulesNode({nodes, api}: Snapshot, name: string | undefined, fromManifestsAlone: boolean): NodeDump {
@@ -12,20 +10,14 @@ export function chooseRulesNode({nodes, api}: Snapshot, name: string | undefined
   const known = [...new Set([...dumps.keys(), ...(api.nodes ?? []).map(({metadata}) => metadata.name)])].sort();
   const [only] = known;
   if (name === undefined && known.length > 1)
-    throw new Errors.CLIError(
-      escapeText(`name one of the ${known.length} nodes with --for-node: ${known.slice(0, 5).join(', ')}${known.length > 5 ? ', …' : ''}`),
-      {
-        exit: 2,
-      },
+    throw wrongUse(
+      `name one of the ${known.length} nodes with --for-node: ${known.slice(0, 5).join(', ')}${known.length > 5 ? ', …' : ''}`,
     );
   if (name === undefined && only === undefined && !fromManifestsAlone)
-    throw new Errors.CLIError(
-      'no nodes were found, and rules are those of one node: a bundle needs api/nodes.json, manifests alone (-f) need none',
-      {exit: 2},
-    );
+    throw wrongUse('no nodes were found, and rules are those of one node: a bundle needs api/nodes.json, manifests alone (-f) need none');
   const chosen = name ?? only ?? 'node';
   if (!known.includes(chosen) && !(fromManifestsAlone && known.length === 0))
-    throw new Errors.CLIError(escapeText(`node "${chosen}" not found`), {exit: 2, suggestions: closest(chosen, known).map(escapeText)});
+    throw wrongUse(`node "${chosen}" not found`, closest(chosen, known));
   return dumps.get(chosen) ?? emptyNodeDump(chosen);
 }
 
@@ -41,10 +33,7 @@ export function requireServices({api: {services, endpointSlices, endpoints}, pro
   const problem = problems.find(({list}) => list !== undefined && (list === 'services') !== areServicesRead);
   const name = areServicesRead ? 'EndpointSlices' : 'Services';
   const reason = problem === undefined ? '' : `: ${problem.message}`;
-  throw new Errors.CLIError(escapeText(`the ${name} could not be read${reason}`), {
-    exit: 3,
-    ...(problem?.remedy === undefined ? {} : {suggestions: [escapeText(problem.remedy)]}),
-  });
+  throw notRead(`the ${name} could not be read${reason}`, problem?.remedy === undefined ? [] : [problem.remedy]);
 }
 
 /**

@@ -1,12 +1,11 @@
-import {Errors} from '@oclif/core';
 import {readManifests, UnreadableManifest} from '../../collect/manifests/read-manifests.ts';
 import type {EndpointSliceObject, ServiceObject, ServicePortSpec, SlicePort} from '../../model/api-objects.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {addManifests} from '../../preview/manifests/add-manifests.ts';
-import {escapeText} from '../../render/terminal-text.ts';
 import {sliceService, serviceNameLabel} from '../../model/endpoint.ts';
 import {namespacedName} from '../../model/text.ts';
 import {parseAddress} from '../../model/address.ts';
+import {wrongUse} from '../wrong-use.ts';
 
 interface PlannedFlags {
   readonly filename?: readonly string[] | undefined;
@@ -29,13 +28,13 @@ export function withPlannedObjects(
   {filename = [], endpoint = [], namespace, 'all-namespaces': isOfAll = false}: PlannedFlags,
 ): PlannedSnapshot {
   if (filename.length === 0) {
-    if (endpoint.length > 0) throw new Errors.CLIError('--endpoint is for Services of -f', {exit: 2});
+    if (endpoint.length > 0) throw wrongUse('--endpoint is for Services of -f');
     return {snapshot, services: [], notes: []};
   }
   const {ignored, ...planned} = manifestsOf(filename, namespace ?? 'default');
   if (namespace !== undefined && !isOfAll) requireNamespace([...planned.services, ...planned.endpointSlices], namespace);
   const applied = addManifests(snapshot.api, planned);
-  if (typeof applied === 'string') throw new Errors.CLIError(escapeText(applied), {exit: 2});
+  if (typeof applied === 'string') throw wrongUse(applied);
   const given = endpoint.map(endpointOf);
   const slices = given.length === 0 ? [] : givenSlices(planned.services, applied.api.endpointSlices ?? [], given);
   return {
@@ -52,26 +51,21 @@ export function withPlannedObjects(
 function requireNamespace(objects: readonly (ServiceObject | EndpointSliceObject)[], namespace: string): void {
   const other = objects.find(({metadata}) => metadata.namespace !== namespace);
   if (other !== undefined)
-    throw new Errors.CLIError(
-      escapeText(`${namespacedName(other.metadata)} of -f is not in namespace ${namespace}: leave out -n, or use -A`),
-      {
-        exit: 2,
-      },
-    );
+    throw wrongUse(`${namespacedName(other.metadata)} of -f is not in namespace ${namespace}: leave out -n, or use -A`);
 }
 
 function manifestsOf(files: readonly string[], namespace: string): ReturnType<typeof readManifests> {
   try {
     return readManifests(files, namespace);
   } catch (error) {
-    if (error instanceof UnreadableManifest) throw new Errors.CLIError(escapeText(error.message), {exit: 2});
+    if (error instanceof UnreadableManifest) throw wrongUse(error.message);
     throw error;
   }
 }
 
 function endpointOf(text: string): GivenEndpoint {
   const endpoint = parseEndpoint(text);
-  if (endpoint === null) throw new Errors.CLIError(escapeText(`--endpoint ${text} is not IP[:PORT][@NODE]`), {exit: 2});
+  if (endpoint === null) throw wrongUse(`--endpoint ${text} is not IP[:PORT][@NODE]`);
   return endpoint;
 }
 
@@ -83,13 +77,11 @@ function givenSlices(
 ): readonly EndpointSliceObject[] {
   const owned = new Set(slices.map(sliceService));
   const without = services.filter(({metadata}) => !owned.has(namespacedName(metadata)));
-  if (without.length === 0) throw new Errors.CLIError('--endpoint is for Services of -f that have no EndpointSlice', {exit: 2});
+  if (without.length === 0) throw wrongUse('--endpoint is for Services of -f that have no EndpointSlice');
   return without.flatMap(service => {
     const made = slicesOf(service, endpoints);
     if (typeof made !== 'string') return made;
-    throw new Errors.CLIError(escapeText(`the target port "${made}" of ${service.metadata.name} has no number: write --endpoint IP:PORT`), {
-      exit: 2,
-    });
+    throw wrongUse(`the target port "${made}" of ${service.metadata.name} has no number: write --endpoint IP:PORT`);
   });
 }
 

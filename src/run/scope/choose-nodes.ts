@@ -1,8 +1,6 @@
 import {hash} from 'node:crypto';
-import {Errors} from '@oclif/core';
 import type {NodeObject} from '../../model/api-objects.ts';
-import {escapeText} from '../../render/terminal-text.ts';
-import {closest} from './closest.ts';
+import {closest, wrongUse} from '../wrong-use.ts';
 
 /** The flags that choose nodes. */
 export interface NodeChoice {
@@ -24,14 +22,13 @@ export function chooseNodes(flags: NodeChoice, nodes: readonly NodeObject[]): Ch
   // As kubectl prints them with -o name.
   const wanted = new Set((flags.node ?? []).map(name => name.replace(/^(?:node|nodes|no)\//, '')));
   const unknown = [...wanted].find(name => !known.includes(name));
-  if (unknown !== undefined)
-    throw new Errors.CLIError(escapeText(`node "${unknown}" not found`), {exit: 2, suggestions: closest(unknown, known).map(escapeText)});
+  if (unknown !== undefined) throw wrongUse(`node "${unknown}" not found`, closest(unknown, known));
   const requirements = flags['node-selector'] === undefined ? [] : parseSelector(flags['node-selector']);
   const chosen = nodes.filter(
     ({metadata}) => (wanted.size === 0 || wanted.has(metadata.name)) && matchesSelector(metadata.labels ?? {}, requirements),
   );
   if (chosen.length === 0 && requirements.length > 0 && nodes.length > 0)
-    throw new Errors.CLIError(escapeText(`no node matches --node-selector ${flags['node-selector']}`), {exit: 2});
+    throw wrongUse(`no node matches --node-selector ${flags['node-selector']}`);
   const names = chosen.map(({metadata}) => metadata.name).sort();
   const {sample} = flags;
   return sample === undefined || sample >= names.length ? {names} : {names: sampleOf(names, sample), sample: {of: names.length}};
@@ -69,7 +66,7 @@ function parseRequirement(part: string, whole: string): LabelRequirement {
   if (equality !== null) return {key: equality[1] ?? '', operator: equality[2] === '!=' ? 'notin' : 'in', values: [equality[3] ?? '']};
   const presence = /^(!?)\s*([\w./-]+)$/.exec(part);
   if (presence !== null) return {key: presence[2] ?? '', operator: presence[1] === '!' ? 'absent' : 'exists', values: []};
-  throw new Errors.CLIError(`"${whole}" is not a label selector: cannot parse "${part}"`, {exit: 2});
+  throw wrongUse(`"${whole}" is not a label selector: cannot parse "${part}"`);
 }
 
 export function matchesSelector(labels: Readonly<Record<string, string>>, requirements: readonly LabelRequirement[]): boolean {

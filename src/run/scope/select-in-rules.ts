@@ -1,10 +1,8 @@
-import {Errors} from '@oclif/core';
 import {chainName, servicePortHash} from '../../expect/iptables/chain-names.ts';
 import {namespacedName} from '../../model/text.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
-import {escapeText} from '../../render/terminal-text.ts';
-import {closest} from './closest.ts';
 import {type WantedService, parseServiceName, type SelectionInput} from './select-services.ts';
+import {closest, wrongUse} from '../wrong-use.ts';
 
 type RulesSelection = Omit<SelectionInput, 'selector'>;
 
@@ -76,5 +74,5 @@ function notInRules(text: string, traces: readonly PortTrace[]): Error {
       : all.length === 0
         ? ', which show no Service'
         : `; they serve ${all.slice(0, 6).join(', ')}${all.length > 6 ? `, and ${all.length - 6} more: svc-trace trace --from FILE lists them` : ''}`;
-  return new Errors.CLIError(escapeText(`Service "${text}" is not in these rules${hint}`), {exit: 2});
+  return wrongUse(`Service "${text}" is not in these rules${hint}`);
 }

@@ -1,13 +1,12 @@
-import {Errors} from '@oclif/core';
 import type {PodObject, ServiceObject, ServicePortSpec, NodeObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {canonicalAddress} from '../../model/address.ts';
 import {matchesSelector, parseSelector} from './choose-nodes.ts';
-import {closest} from './closest.ts';
 import {namespacedName, commandLine} from '../../model/text.ts';
 import {serviceNameLabel} from '../../model/endpoint.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
+import {closest, wrongUse} from '../wrong-use.ts';
 
 export interface Selection {
   readonly selects: (service: ServiceObject) => boolean;
@@ -65,8 +64,7 @@ function scopeText(
   const namespaces = services.map(({metadata}) => metadata.namespace ?? 'default');
   const exists = [...services, ...pods].some(({metadata}) => asked.includes(metadata.namespace ?? 'default'));
   const [near] = exists ? [] : closest(namespace, namespaces);
-  if (near !== undefined)
-    throw new Errors.CLIError(escapeText(`no Services in namespace ${namespace}`), {exit: 2, suggestions: [escapeText(near)]});
+  if (near !== undefined) throw wrongUse(`no Services in namespace ${namespace}`, [near]);
   return `${asked.length > 1 ? 'namespaces' : 'namespace'} ${asked.map(escapeText).join(', ')}${selector === undefined ? '' : `, ${escapeText(selector)}`}`;
 }
 
@@ -74,9 +72,7 @@ function scopeText(
 export function refuseNamesWithSelector({names, selector}: Pick<SelectionInput, 'names' | 'selector'>): void {
   const [name] = names;
   if (name !== undefined && selector !== undefined)
-    throw new Errors.CLIError(escapeText(`a name (${name}) cannot be combined with a selector (-l ${selector}): use one of them`), {
-      exit: 2,
-    });
+    throw wrongUse(`a name (${name}) cannot be combined with a selector (-l ${selector}): use one of them`);
 }
 
 /** What the arguments name. `svc web` is `svc/web`, as kubectl takes it. Throws a CLIError (exit 2). */
@@ -108,14 +104,14 @@ export function parseServiceName(text: string, input: SelectionInput): WantedSer
 function parseHost(text: string, {namespace, allNamespaces}: SelectionInput): WantedService {
   const [first = '', second, ...rest] = text.split('/');
   if (rest.length > 0 || first === '' || second === '')
-    throw new Errors.CLIError(`"${text}" is not a Service name: write NAME, svc/NAME or NAMESPACE/NAME`, {exit: 2});
+    throw wrongUse(`"${text}" is not a Service name: write NAME, svc/NAME or NAMESPACE/NAME`);
   const address = canonicalAddress(text);
   if (address !== null) return {namespace: undefined, name: text, address};
   const [, host, domain] = dnsName.exec(text) ?? [];
   if (host !== undefined && domain !== undefined) return {namespace: domain, name: host};
   const own = allNamespaces ? undefined : namespace;
   if (own?.includes(',') && (second === undefined || serviceKinds.has(first)))
-    throw new Errors.CLIError(escapeText(`${text} may be in each of the namespaces ${own}: write NAMESPACE/NAME`), {exit: 2});
+    throw wrongUse(`${text} may be in each of the namespaces ${own}: write NAMESPACE/NAME`);
   if (second === undefined) return {namespace: own, name: first};
   return serviceKinds.has(first) ? {namespace: own, name: second} : {namespace: first, name: second};
 }
@@ -148,7 +144,7 @@ function portsOf({spec}: ServiceObject): string {
 /** A selector that matches nothing is an error: a gate that checks nothing must not pass. */
 function nothingSelected({namespace, selector, allNamespaces}: SelectionInput): Error {
   const where = namespace === undefined || allNamespaces ? '' : ` in namespace ${namespace}`;
-  return new Errors.CLIError(escapeText(`no Service${where} matches the selector ${selector ?? ''}`), {exit: 2});
+  return wrongUse(`no Service${where} matches the selector ${selector ?? ''}`);
 }
 
 /** As kubectl takes them in `TYPE/NAME`. A namespace can have such a name too. */
@@ -168,18 +164,10 @@ function unknownService(wanted: WantedService, services: readonly ServiceObject[
     name,
     services.map(({metadata}) => metadata.name),
   );
-  const suggestions = services
-    .filter(({metadata}) => near.includes(metadata.name))
-    .map(({metadata}) => escapeText(namespacedName(metadata)));
   const where = namespace === undefined ? 'any namespace' : `namespace ${namespace}`;
-  return new Errors.CLIError(
-    escapeText(
-      `Service "${name}" not found in ${where}${services.length === 0 ? ': the bundle has no API objects. Add api/services.json and api/endpointslices.json, or trace one packet through the rules: svc-trace packet' : ''}`,
-    ),
-    {
-      exit: 2,
-      ...(suggestions.length === 0 ? {} : {suggestions: suggestions.slice(0, 3)}),
-    },
+  return wrongUse(
+    `Service "${name}" not found in ${where}${services.length === 0 ? ': the bundle has no API objects. Add api/services.json and api/endpointslices.json, or trace one packet through the rules: svc-trace packet' : ''}`,
+    services.filter(({metadata}) => near.includes(metadata.name)).map(({metadata}) => namespacedName(metadata)),
   );
 }
 
@@ -198,8 +186,7 @@ export interface WantedService {
 
 /** Wrong use; the owners are suggested. */
 function refuse(text: string, owners: readonly ServiceName[] = []): Error {
-  const suggestions = [...new Set(owners.map(owner => escapeText(namespacedName(owner))))].slice(0, 3);
-  return new Errors.CLIError(escapeText(text), {exit: 2, ...(suggestions.length === 0 ? {} : {suggestions})});
+  return wrongUse(text, [...new Set(owners.map(namespacedName))]);
 }
 
 /** What an address, a number, or the name of a pod or node is that names no Service; null for other names. */

@@ -1,8 +1,7 @@
 import process from 'node:process';
 import type {EndpointTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {styleOf, visibleLength} from '../../render/terminal-text.ts';
-import {topTable} from '../../render/top/top-table.ts';
-import {answerLine, portLabel} from '../../render/top/answer-line.ts';
+import {topTable, answerLine, portLabel} from '../../render/top/top-table.ts';
 import {FilterField, liveScreen, type ScreenSize} from '../live-screen.ts';
 
 interface TopScreenOptions {

@@ -20,8 +20,7 @@ import {FollowedServices} from '../follow-services.ts';
 import {asUnread, clearLeftovers} from '../nodes/node-intake.ts';
 import {nodeSource} from '../nodes/node-source.ts';
 import {evaluationOptions} from '../options/evaluation-options.ts';
-import {readAsBefore} from '../reread.ts';
-import {askedInput, askedScope, readAsked} from '../scope/requested-scope.ts';
+import {readAsBefore, askedInput, askedScope, readAsked} from '../scope/requested-scope.ts';
 import {printOf} from '../service-history.ts';
 import {readSample} from './read-sample.ts';
 

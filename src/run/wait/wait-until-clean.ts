@@ -1,4 +1,3 @@
-import {Errors} from '@oclif/core';
 import {gracePeriod} from '../../model/state-history.ts';
 import {nodeNotRead} from '../../checks/what-was-not-read.ts';
 import {ClusterReader, type ClusterScope} from '../../collect/cluster/cluster-reader.ts';
@@ -18,9 +17,10 @@ import type {ClusterRun} from '../cluster-run.ts';
 import type {NodeEvaluator} from '../nodes/evaluated-nodes.ts';
 import {exitCode, type FailOn, reaches, type WaitLimit} from '../options/wait-limit.ts';
 import {retract} from '../recheck.ts';
-import {isThere, podsWithoutEndpoints} from '../reread.ts';
+import {isThere, podsWithoutEndpoints} from '../scope/requested-scope.ts';
 import {type SelectionInput, selectServices} from '../scope/select-services.ts';
 import {printOf} from '../service-history.ts';
+import {wrongUse} from '../wrong-use.ts';
 
 interface Waiting {
   readonly run: ClusterRun;
@@ -227,7 +227,7 @@ export class WaitUntilClean {
 function refuseGone(services: readonly ServiceObject[], now: readonly ServiceObject[]): void {
   const there = new Set(now.map(nameOf));
   const gone = services.map(nameOf).find(name => !there.has(name));
-  if (gone !== undefined) throw new Errors.CLIError(escapeText(`the Service ${gone} was deleted while it was waited for`), {exit: 2});
+  if (gone !== undefined) throw wrongUse(`the Service ${gone} was deleted while it was waited for`);
 }
 
 function nameOf({metadata}: ServiceObject): string {

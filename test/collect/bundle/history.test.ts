@@ -5,8 +5,7 @@ import {expect, onTestFinished, test} from 'vitest';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {diagnose} from '../../../src/diagnose.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
-import {captureOf} from '../../../src/run/capture/capture-cluster.ts';
-import {writeCapture} from '../../../src/run/capture/write-capture.ts';
+import {captureOf, writeCapture} from '../../../src/run/capture/capture-cluster.ts';
 import {snapshotUnderChurn} from '../../churn/churn-checks.ts';
 
 const options = {toolVersion: '0.0.0', nodesOnly: true};

@@ -1,6 +1,5 @@
 import {describe, expect, onTestFinished, test, vi} from 'vitest';
-import {endpointSliceShape, nodeShape, podShape, serviceShape} from '../../../src/collect/objects/api-shapes.ts';
-import type {Shape} from '../../../src/collect/objects/usable-items.ts';
+import {endpointSliceShape, nodeShape, podShape, serviceShape, type Shape} from '../../../src/collect/objects/api-shapes.ts';
 import {readApiList} from '../../../src/collect/bundle/read-bundle.ts';
 
 const good = {metadata: {name: 'web', namespace: 'shop'}, spec: {clusterIP: '10.96.1.1', ports: [{port: 80}]}};

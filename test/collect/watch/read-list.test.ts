@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {readList, watchEvents} from '../../../src/collect/watch/read-list.ts';
+import {readList, watchEvents} from '../../../src/collect/watch/past-events.ts';
 
 async function* inPartsOf(size: number, text: string): AsyncGenerator<Buffer> {
   const bytes = Buffer.from(text);

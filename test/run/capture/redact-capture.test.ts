@@ -1,7 +1,6 @@
 import {expect, test} from 'vitest';
 import {Redaction} from '../../../src/redact/redaction.ts';
-import type {Capture} from '../../../src/run/capture/capture-cluster.ts';
-import {redactCapture} from '../../../src/run/capture/write-capture.ts';
+import {type Capture, redactCapture} from '../../../src/run/capture/capture-cluster.ts';
 
 const capture: Capture = {
   ...{origin: 'context prod', takenAt: '2026-11-21T09:31:23Z', chosenNodes: false, nodes: [], problems: []},

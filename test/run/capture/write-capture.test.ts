@@ -5,7 +5,7 @@ import process from 'node:process';
 import {expect, onTestFinished, test} from 'vitest';
 import {noObjects} from '../../../src/model/snapshot.ts';
 import {listenForInterruption} from '../../../src/run/clock.ts';
-import {writeCapture} from '../../../src/run/capture/write-capture.ts';
+import {writeCapture} from '../../../src/run/capture/capture-cluster.ts';
 
 test.each(['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const)(
   '%s before the first node is read ends what would go on while nodes are read, and leaves no bundle',

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {closest} from '../../../src/run/scope/closest.ts';
+import {closest} from '../../../src/run/wrong-use.ts';
 
 const names = ['web', 'web-canary', 'webhook', 'dns', 'kube-dns', 'payment-gateway', 'payment-gateways'];
 

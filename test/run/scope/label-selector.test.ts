@@ -30,3 +30,7 @@ test.each([
 test.each(['a=(', 'app in web', '=web', 'app=web,', 'a b'])('%s is not a selector', selector => {
   expect(() => parseSelector(selector)).toThrow('is not a label selector');
 });
+
+test('the error about a selector spells out control characters', () => {
+  expect(() => parseSelector('a\u001b[2J=b')).toThrow('"a\\x1b[2J=b" is not a label selector');
+});

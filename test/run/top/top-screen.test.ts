@@ -1,7 +1,7 @@
 import {EventEmitter} from 'node:events';
 import {expect, test} from 'vitest';
 import {topScreen} from '../../../src/run/top/top-screen.ts';
-import {answerLine} from '../../../src/render/top/answer-line.ts';
+import {answerLine} from '../../../src/render/top/top-table.ts';
 import {trafficReport} from '../../../src/traffic/measure-traffic.ts';
 import {webPort} from '../../checks/traffic.ts';
 import {natTable, sampleOf, surveyOf, tracked} from '../../traffic/reads.ts';

@@ -1,3 +1,21 @@
+import {Errors} from '@oclif/core';
+import {escapeText} from '../render/terminal-text.ts';
+
+/** Wrong use of the command line (exit 2), with up to three suggestions. Nothing of it is escaped yet. */
+export function wrongUse(message: string, suggestions: readonly string[] = []): Error {
+  return cliError(2, message, suggestions);
+}
+
+/** What is needed could not be read (exit 3). Nothing of it is escaped yet. */
+export function notRead(message: string, suggestions: readonly string[] = []): Error {
+  return cliError(3, message, suggestions);
+}
+
+function cliError(exit: number, message: string, suggestions: readonly string[]): Error {
+  const hints = suggestions.length === 0 ? {} : {suggestions: suggestions.slice(0, 3).map(escapeText)};
+  return new Errors.CLIError(escapeText(message), {exit, ...hints});
+}
+
 /** The words closest to a mistyped one, best first, at an edit distance of at most a third of its length. */
 export function closest(word: string, words: readonly string[]): readonly string[] {
   const unique = [...new Set(words)];
