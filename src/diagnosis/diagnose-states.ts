@@ -329,51 +329,45 @@ interface ChosenOptions {
   readonly recent: (port: ServicePort) => readonly EndpointSliceObject[];
   readonly formerOwner: FormerOwner;
   /** There are no other Services: for dumps that are narrowed to these. */
-  readonly isNarrow?: boolean;
+  readonly isNarrow: boolean;
 }
 
 /** The API objects with some Services in an earlier state. The others are computed once, with `latest`. */
 class ChosenStates extends ClusterView {
   readonly #latest: ClusterView;
-  readonly #chosen: ChosenState;
+  readonly #options: ChosenOptions;
   readonly #views: ReadonlyMap<Family, ClusterView>;
-  readonly #recent: ChosenOptions['recent'];
-  readonly #formerOwner: FormerOwner;
-  readonly #isNarrow: boolean;
 
-  constructor(api: ApiObjects, latest: ClusterView, {chosen, recent, formerOwner, isNarrow = false}: ChosenOptions) {
+  constructor(api: ApiObjects, latest: ClusterView, options: ChosenOptions) {
     super(api);
-    this.#formerOwner = formerOwner;
-    this.#isNarrow = isNarrow;
     this.#latest = latest;
-    this.#chosen = chosen;
-    this.#recent = recent;
-    this.#views = new Map([...chosen].map(([family, states]) => [family, new ClusterView(objectsOf(api, states))]));
+    this.#options = options;
+    this.#views = new Map([...options.chosen].map(([family, states]) => [family, new ClusterView(objectsOf(api, states))]));
   }
 
   override entries(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
-    const states = this.#chosen.get(family);
-    const others = this.#isNarrow ? [] : this.#latest.entries(family, proxy);
+    const states = this.#options.chosen.get(family);
+    const others = this.#options.isNarrow ? [] : this.#latest.entries(family, proxy);
     if (states === undefined) return others;
     return [...others.filter(({port}) => !states.has(serviceKey(port))), ...(this.#views.get(family)?.entries(family, proxy) ?? [])];
   }
 
   override endpointCount(family: Family, proxy: ProxyVersion): number {
-    return this.#isNarrow ? this.#latest.endpointCount(family, proxy) : super.endpointCount(family, proxy);
+    return this.#options.isNarrow ? this.#latest.endpointCount(family, proxy) : super.endpointCount(family, proxy);
   }
 
   override slicesOf(service: string, proxy: ProxyVersion): readonly EndpointSliceObject[] {
-    const views = [...this.#chosen].flatMap(([family, states]) => (states.has(service) ? (this.#views.get(family) ?? []) : []));
+    const views = [...this.#options.chosen].flatMap(([family, states]) => (states.has(service) ? (this.#views.get(family) ?? []) : []));
     if (views.length === 0) return this.#latest.slicesOf(service, proxy);
     return views.flatMap(view => view.slicesOf(service, proxy));
   }
 
   override formerEndpoints(port: ServicePort, proxy: ProxyVersion): readonly Pick<Endpoint, 'address' | 'port'>[] {
-    return this.endpointsIn(port, this.#recent(port), proxy);
+    return this.endpointsIn(port, this.#options.recent(port), proxy);
   }
 
   override formerOwner(place: AnsweredPlace): ServiceName | null {
-    return this.#formerOwner(place);
+    return this.#options.formerOwner(place);
   }
 }
 

@@ -45,6 +45,12 @@ export function readJson(text: string): unknown {
   }
 }
 
+/** The fields of an object in JSON: none where it is no JSON, or no object. */
+export function readFields(text: string): Fields {
+  const value = readJson(text);
+  return isObject(value) ? value : {};
+}
+
 export type Fields = Readonly<Record<string, unknown>>;
 
 /** Whether JSON is an object with fields. */

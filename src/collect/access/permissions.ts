@@ -16,13 +16,8 @@ export interface AccessScope {
 }
 
 /** All permissions of a run with this transport, without duplicates: for reading the API, and for the transport. */
-export function permissionsFor({
-  transport,
-  namespace,
-  debugNamespace,
-  agentsNamespace,
-  asker = 'outside',
-}: AccessScope): readonly Permission[] {
+export function permissionsFor(scope: AccessScope): readonly Permission[] {
+  const {transport, namespace, debugNamespace, agentsNamespace, asker = 'outside'} = scope;
   if (agentsNamespace !== undefined) return distinct(collectPermissions(namespace, agentsNamespace, asker));
   const entry = transports[transport];
   return distinct([...readPermissions(namespace, entry.usesPods), ...entry.permissions({debugNamespace})]);
@@ -88,6 +83,7 @@ export function agentPermissions(): readonly Permission[] {
   const services = {...everywhere, group: '', resource: 'services', purpose: 'the Services'};
   const slices = {...everywhere, group: 'discovery.k8s.io', resource: 'endpointslices', purpose: 'their endpoints'};
   const nodes = {...everywhere, group: '', resource: 'nodes'};
+  const reviews = {...everywhere, verb: 'create', without: 'metrics and results are refused to everyone'} as const;
   return [
     {...services, verb: 'list'},
     {...services, verb: 'watch'},
@@ -95,35 +91,11 @@ export function agentPermissions(): readonly Permission[] {
     {...slices, verb: 'watch'},
     {...nodes, verb: 'get', purpose: 'its own Node', without: "the node's zone and pod network are unknown"},
     {...nodes, verb: 'list', needed: false, purpose: 'servers of k3s and RKE2', without: 'how kube-proxy runs there is read off the rules'},
-    {
-      verb: 'list',
-      group: '',
-      resource: 'pods',
-      namespace: 'kube-system',
-      needed: false,
-      purpose: "kube-proxy's version and arguments",
-      without: 'they are read on the node, or off its rules',
-    },
+    systemPods(false),
     ...configMaps,
     serviceCIDRs,
-    {
-      verb: 'create',
-      group: 'authentication.k8s.io',
-      resource: 'tokenreviews',
-      namespace: null,
-      needed: true,
-      purpose: 'the owner of the token in a request',
-      without: 'metrics and results are refused to everyone',
-    },
-    {
-      verb: 'create',
-      group: 'authorization.k8s.io',
-      resource: 'subjectaccessreviews',
-      namespace: null,
-      needed: true,
-      purpose: 'whether the owner may read them',
-      without: 'metrics and results are refused to everyone',
-    },
+    {...reviews, group: 'authentication.k8s.io', resource: 'tokenreviews', purpose: 'the owner of the token in a request'},
+    {...reviews, group: 'authorization.k8s.io', resource: 'subjectaccessreviews', purpose: 'whether the owner may read them'},
   ];
 }
 
@@ -135,16 +107,7 @@ function readPermissions(namespace: string | null, podsNeeded: boolean): readonl
   return [
     ...objectPermissions(namespace),
     ...watchPermissions(namespace),
-    {
-      verb: 'list',
-      group: '',
-      resource: 'pods',
-      namespace: 'kube-system',
-      needed: podsNeeded,
-      ...(podsNeeded
-        ? {purpose: 'the pod to exec into on each node', without: 'no node is reached'}
-        : {purpose: "kube-proxy's version and arguments", without: 'they are read on the node, or off its rules'}),
-    },
+    systemPods(podsNeeded),
     ...podsOfServices(namespace),
     kubeProxyLogs,
     ...configMaps,
@@ -154,13 +117,20 @@ function readPermissions(namespace: string | null, podsNeeded: boolean): readonl
   ];
 }
 
+const ofSystem = {group: '', namespace: 'kube-system', needed: false} as const;
+
+function systemPods(needed: boolean): Permission {
+  const why = needed
+    ? {purpose: 'the pod to exec into on each node', without: 'no node is reached'}
+    : {purpose: "kube-proxy's version and arguments", without: 'they are read on the node, or off its rules'};
+  return {...ofSystem, verb: 'list', resource: 'pods', needed, ...why};
+}
+
 const kubeProxyLogs: Permission = {
+  ...ofSystem,
   verb: 'get',
-  group: '',
   resource: 'pods',
   subresource: 'log',
-  namespace: 'kube-system',
-  needed: false,
   purpose: 'why kube-proxy fails on a node',
   without: 'ST305, ST505 and ST901 do not quote its log',
 };
@@ -250,25 +220,19 @@ function podsOfServices(namespace: string | null): readonly Permission[] {
   ];
 }
 
+const configMap = {...ofSystem, verb: 'get', resource: 'configmaps'} as const;
+
 /** Those of kube-proxy. */
 const configMaps: readonly Permission[] = systemConfigMaps.map(name => ({
-  verb: 'get',
-  group: '',
-  resource: 'configmaps',
+  ...configMap,
   name,
-  namespace: 'kube-system',
-  needed: false,
   purpose: "kube-proxy's settings",
   without: 'they are taken from the pod, from the node, or off its rules',
 }));
 
 const ciliumConfig: Permission = {
-  verb: 'get',
-  group: '',
-  resource: 'configmaps',
+  ...configMap,
   name: ciliumConfigMap,
-  namespace: 'kube-system',
-  needed: false,
   purpose: "Cilium's settings",
   without: 'what its agents serve shows which Services and families they should have',
 };

@@ -1,3 +1,4 @@
+import {readFields} from '../../parse/attempt.ts';
 import pLimit from 'p-limit';
 import {isUrl, type Permission, type ReviewedPermission} from '../../model/access.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
@@ -22,7 +23,8 @@ function isRefusedNodeProxy({resource, subresource, name, allowed}: ReviewedPerm
 
 /** A Role with `resourceNames` refuses the resource as a whole. Unchanged where the nodes may not be listed, or none is allowed. */
 async function reviewByName(api: KubeApi, permission: ReviewedPermission): Promise<ReviewedPermission> {
-  const names = (await nodeNames(api)).slice(0, maxNodes).flatMap(nodeProxyNames);
+  // A node and a port, as they stand in the path of the request.
+  const names = (await nodeNames(api)).slice(0, maxNodes).flatMap(node => kubeProxyPorts.map(port => `${node}:${port}`));
   const limit = pLimit(parallel);
   const answers = await Promise.all(names.map(name => limit(() => mayI(api, {...permission, name}))));
   const allowed = names.filter((_, index) => answers[index]);
@@ -97,13 +99,9 @@ export async function reviewToken(
 /** The claims of a JWT are not trusted: they only select the audience for the TokenReview. */
 function claimsAudience(token: string, audience: string): boolean {
   const [, payload = ''] = token.split('.');
-  try {
-    const {aud} = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')) as {readonly aud?: unknown};
-    return aud === audience || (Array.isArray(aud) && aud.includes(audience));
-  } catch {
-    // Not every token is a JWT.
-    return false;
-  }
+  // Not every token is a JWT.
+  const {aud} = readFields(Buffer.from(payload, 'base64url').toString('utf8'));
+  return aud === audience || (Array.isArray(aud) && aud.includes(audience));
 }
 
 const reviews = '/apis/authorization.k8s.io/v1/subjectaccessreviews';
@@ -142,11 +140,6 @@ export const nodeProxyPermission: Permission = {
   without: 'ST505 does not know whether kube-proxy is healthy',
   opens: 'the kubelets: whoever has it can run commands in every pod',
 };
-
-/** A Role can limit it to these names: the node and the port, as they stand in the path of the request. */
-function nodeProxyNames(node: string): readonly string[] {
-  return kubeProxyPorts.map(port => `${node}:${port}`);
-}
 
 /** For creating a pod on each node, running commands in it, and deleting it. */
 export function debugPermissions(namespace: string): readonly Permission[] {

@@ -7,7 +7,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {errorText, namespacedName, shellWord} from '../../model/text.ts';
 import {type AgentPort, agentPort} from '../cluster/read-agent-pods.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import {type Shape, whyMalformed} from '../objects/api-shapes.ts';
+import {fieldsOf, type Shape, whyMalformed} from '../objects/api-shapes.ts';
 import {agentRealm, type AgentToken, agentTokenHeader, type AgentTokens} from './agent-tokens.ts';
 
 /** The result of asking an agent. */
@@ -161,18 +161,10 @@ const setting: Shape = {fields: {value: 'string', source: 'string'}};
 const serviceName: Shape = {fields: {namespace: 'string', name: 'string'}};
 
 const findingFields: Readonly<Record<string, Shape>> = {
-  code: 'string',
-  severity: 'string',
-  message: 'string',
-  variant: 'string',
-  gist: 'string',
+  ...fieldsOf('string', 'code severity message variant gist pod node family endpoint'),
   endpoints: 'number',
-  pod: 'string',
   share: 'number',
   since: {fields: {after: 'string', before: 'string'}},
-  node: 'string',
-  family: 'string',
-  endpoint: 'string',
   service: serviceName,
   port: {fields: {name: 'string', protocol: 'string', port: 'number'}},
   entry: {fields: {kind: 'string', address: 'string', port: 'number'}},
@@ -191,21 +183,13 @@ const findingFields: Readonly<Record<string, Shape>> = {
 const resultShape: Shape = {
   fields: {
     tool: {fields: {name: 'string', version: 'string'}},
-    now: 'string',
-    judgedAt: 'string',
-    trouble: 'string',
+    ...fieldsOf('string', 'now judgedAt trouble'),
     seconds: 'number',
     intervalSeconds: 'number',
     api: {fields: {currentAt: 'string', seen: {fields: {services: 'string', endpointSlices: 'string'}}}},
     node: {
       fields: {
-        name: 'string',
-        status: 'string',
-        reason: 'string',
-        proxyMode: 'string',
-        kubeProxyVersion: 'string',
-        backend: 'string',
-        via: 'string',
+        ...fieldsOf('string', 'name status reason proxyMode kubeProxyVersion backend via'),
         families: {list: 'string'},
         rules: 'number',
         chains: 'number',
@@ -253,19 +237,8 @@ const maxSeconds = 86_400;
 
 const known = new Map(checks.map(check => [check.code as string, check]));
 
-function asAnswer({
-  now,
-  trouble,
-  judgedAt,
-  api,
-  node,
-  findings,
-  proxy,
-  tool,
-  problems,
-  seconds,
-  intervalSeconds,
-}: WrittenResult): AgentAnswer {
+function asAnswer(written: WrittenResult): AgentAnswer {
+  const {now, trouble, judgedAt, api, node, findings, proxy, tool, problems, seconds, intervalSeconds} = written;
   return {
     now: Date.parse(now),
     trouble: trouble ?? null,

@@ -1,7 +1,7 @@
 import {closeSync, existsSync, fstatSync, openSync, read, readdirSync, readFileSync, realpathSync, statSync} from 'node:fs';
 import {join, resolve} from 'node:path';
 import {promisify} from 'node:util';
-import {ciliumTables} from '../node/cilium-tables.ts';
+import {ciliumTables} from '../node/node-commands.ts';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {plainText} from '../../parse/lines.ts';
 
@@ -159,34 +159,14 @@ function isFileOfBundle(path: string): boolean {
 
 /** The files of a node that something reads, beside the dumps of iptables. */
 const nodeFiles = new Set([
-  'nft.json',
-  'nft-ruleset.json',
-  'nft.txt',
-  'ipset-save',
-  'ipvsadm-save',
-  'ipvsadm-stats',
-  'ipvsadm-list',
-  'ipvsadm-part',
-  'conntrack',
-  'conntrack-tcp',
-  'conntrack-stats',
-  'conntrack-stats-after',
-  'sysctls',
-  'interface-sysctls',
-  'iptables-version',
-  'addresses.json',
-  'kube-ipvs0.json',
-  'links.json',
-  'netconf.json',
-  'routes.json',
-  'ip-rules.json',
-  'ip6-rules.json',
-  'kube-proxy-version',
-  'kube-proxy-config.yaml',
-  'configz.json',
-  'healthz.json',
-  'proxy-mode',
-  'metrics',
+  ...`
+    nft.json nft-ruleset.json nft.txt ipset-save ipvsadm-save ipvsadm-stats ipvsadm-list ipvsadm-part conntrack conntrack-tcp
+    conntrack-stats conntrack-stats-after sysctls interface-sysctls iptables-version addresses.json kube-ipvs0.json links.json
+    netconf.json routes.json ip-rules.json ip6-rules.json kube-proxy-version kube-proxy-config.yaml configz.json healthz.json
+    proxy-mode metrics
+  `
+    .trim()
+    .split(/\s+/),
   kubeProxyLog,
   ...ciliumTables.map(({file}) => file),
 ]);

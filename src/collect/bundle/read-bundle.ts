@@ -165,7 +165,7 @@ async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot>
     const size = files.sizeOf(file);
     const read =
       size > constants.MAX_STRING_LENGTH
-        ? {items: null, problems: [{message: `${file} was not read: ${tooLargeText(size)}`}], gaps: noGaps}
+        ? unusable(`${file} was not read: ${tooLargeText(size)}`)
         : readApiList<T>(file, () => files.readText(file), shape);
     if (read.items !== null || !isServiceList(name)) return read;
     return {...read, problems: read.problems.map(problem => ({...problem, list: name}))};
@@ -300,29 +300,13 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
 ): ApiList<T> {
   const {parsed, size} = parsedContent(read());
   if (size >= largeSize) dropGarbage();
-  if (parsed === null) return {items: null, problems: [], gaps: noGaps};
+  if (parsed === null) return unusable();
   if (parsed instanceof Error)
-    return {
-      items: null,
-      gaps: noGaps,
-      problems: [
-        {message: `${file} is not valid JSON: ${parsed.message}. Was the file truncated? Write it again with: kubectl get … -A -o json`},
-      ],
-    };
+    return unusable(`${file} is not valid JSON: ${parsed.message}. Was the file truncated? Write it again with: kubectl get … -A -o json`);
   const list = itemsOf(parsed);
-  if (list === null)
-    return {
-      items: null,
-      gaps: noGaps,
-      problems: [{message: `${file} holds no list: it has no "items". Write it with: kubectl get … -A -o json`}],
-    };
+  if (list === null) return unusable(`${file} holds no list: it has no "items". Write it with: kubectl get … -A -o json`);
   const others = kindsBeside(file, [parsed, ...list]);
-  if (others.length > 0)
-    return {
-      items: null,
-      gaps: noGaps,
-      problems: [{message: `${file} was not read: it holds objects of another kind (${others.join(', ')})`}],
-    };
+  if (others.length > 0) return unusable(`${file} was not read: it holds objects of another kind (${others.join(', ')})`);
   const usable = usableItems<T>(file, list, shape);
   const problems = [...usable.problems];
   const more = continuation(parsed);
@@ -331,6 +315,10 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
       message: `${file} is only the first page of a longer list (metadata.continue is set): what is missing here may be on the next page`,
     });
   return {items: usable.items, problems, gaps: {leftOut: usable.leftOut, isTruncated: more}};
+}
+
+function unusable(message?: string): Pick<ApiList<never>, 'problems' | 'gaps'> & {readonly items: null} {
+  return {items: null, gaps: noGaps, problems: message === undefined ? [] : [{message}]};
 }
 
 /** In characters. Collecting garbage visits all objects that were read before: this takes 0.1 s after 250,000 endpoints. */

@@ -1,5 +1,5 @@
 import {type ApiObjects, isServiceList, type Problem, type UnreadNode} from '../../model/snapshot.ts';
-import {parseJson} from '../../parse/attempt.ts';
+import {readFields, readJson} from '../../parse/attempt.ts';
 import type {ReadTime, RecordedHistory, StateChange} from '../../model/state-history.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import {endpointSliceShape, serviceShape, usableItems} from '../objects/api-shapes.ts';
@@ -59,7 +59,7 @@ export interface ReadRecord {
 /** Reads `snapshot.json`. Bundles made by hand have none, or an incomplete one: missing fields are empty. */
 export function readSnapshotRecord(content: Buffer | null): ReadRecord {
   if (content === null) return nothing;
-  const record = parse(content.toString('utf8'));
+  const record = readJson(content.toString('utf8'));
   if (typeof record !== 'object' || record === null)
     return {...nothing, problems: [{message: 'snapshot.json cannot be read: what failed when the bundle was made is not known'}]};
   const {takenAt, serverVersion, nodes, problems, scope} = record as Readonly<Record<string, unknown>>;
@@ -119,15 +119,6 @@ function asObject(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
 }
 
-function parse(text: string): unknown {
-  try {
-    return parseJson(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    throw error;
-  }
-}
-
 function toProblem(value: unknown): readonly Problem[] {
   if (typeof value !== 'object' || value === null) return [];
   const {node, message, remedy, isMinor, list} = value as Readonly<Record<string, unknown>>;
@@ -160,15 +151,10 @@ export function readHistory(content: Buffer | null): {readonly history?: Recorde
 }
 
 function parseHistory(text: string): RecordedHistory | null {
-  try {
-    const {since, changes, nodes} = parseJson(text) as Readonly<Record<string, unknown>>;
-    if (typeof since !== 'number' || !Array.isArray(changes) || typeof nodes !== 'object' || nodes === null) return null;
-    if (!changes.every(isChange) || !Object.values(nodes).every(isTime)) return null;
-    return {since, changes, nodes: nodes as RecordedHistory['nodes']};
-  } catch (error) {
-    if (error instanceof SyntaxError || error instanceof TypeError) return null;
-    throw error;
-  }
+  const {since, changes, nodes} = readFields(text);
+  if (typeof since !== 'number' || !Array.isArray(changes) || typeof nodes !== 'object' || nodes === null) return null;
+  if (!changes.every(isChange) || !Object.values(nodes).every(isTime)) return null;
+  return {since, changes, nodes: nodes as RecordedHistory['nodes']};
 }
 
 function isChange(value: unknown): value is StateChange {

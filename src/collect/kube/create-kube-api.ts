@@ -1,6 +1,6 @@
 import type {RequestOptions} from 'node:https';
 import {setTimeout as sleep} from 'node:timers/promises';
-import {parseJson} from '../../parse/attempt.ts';
+import {parseJson, readJson} from '../../parse/attempt.ts';
 import {unlessAborted} from '../unless-aborted.ts';
 import {CommandFailed} from '../node/transport.ts';
 import {
@@ -342,12 +342,10 @@ function expiredSince(cert: string): string | null {
 /** A Status object, or the first line of what a proxy in front of the API server sent instead. */
 function statusOf(body: Buffer): {readonly message: string; readonly reason: string} {
   const text = body.toString('utf8');
-  try {
-    const {message, reason} = JSON.parse(text) as {message?: unknown; reason?: unknown};
-    return {message: typeof message === 'string' ? message : '', reason: typeof reason === 'string' ? reason : ''};
-  } catch {
-    return {message: /^\s*</.test(text) ? '' : (text.trim().split('\n', 1)[0] ?? '').slice(0, 200), reason: ''};
-  }
+  const value = readJson(text) ?? null;
+  if (value === null) return {message: /^\s*</.test(text) ? '' : (text.trim().split('\n', 1)[0] ?? '').slice(0, 200), reason: ''};
+  const {message, reason} = value as {message?: unknown; reason?: unknown};
+  return {message: typeof message === 'string' ? message : '', reason: typeof reason === 'string' ? reason : ''};
 }
 
 /** Whether an answer is from the API server itself, not from a backend: a Status object, or the plain text of old versions. */

@@ -1,7 +1,8 @@
+import {readFields} from '../../parse/attempt.ts';
 import type {IncomingMessage} from 'node:http';
 import {WebSocketHandler} from '@kubernetes/client-node/dist/web-socket-handler.js';
 import WebSocket from 'ws';
-import {CommandFailed, maxMessages, maxOutput, OutputLimit, type TakeOutput} from '../node/transport.ts';
+import {CommandFailed, maxMessages, maxOutput, outputLimit, type TakeOutput} from '../node/transport.ts';
 import {ApiError} from './kube-api.ts';
 import type {KubectlConfig} from './kubectl-config.ts';
 import {type ApiResponse, maxSilence, readResponse} from './send-request.ts';
@@ -109,15 +110,15 @@ class Channels {
   readonly #stderr: Buffer[] = [];
   readonly #status: Buffer[] = [];
   readonly #take: TakeOutput | undefined;
-  readonly #limits: readonly (OutputLimit | undefined)[];
+  readonly #limits: readonly (((part: Buffer) => void) | undefined)[];
 
   constructor({argv, take}: ExecRequest) {
     this.#take = take;
     this.#limits = [
       undefined,
-      new OutputLimit(argv, maxOutput),
-      new OutputLimit(argv, maxMessages, ' of error messages'),
-      new OutputLimit(argv, maxMessages, ' as its status'),
+      outputLimit(argv, maxOutput),
+      outputLimit(argv, maxMessages, ' of error messages'),
+      outputLimit(argv, maxMessages, ' as its status'),
     ];
   }
 
@@ -125,7 +126,7 @@ class Channels {
   add(frame: Buffer, isBinary: boolean): void {
     if (!isBinary) return;
     const [channel] = frame;
-    this.#limits[channel ?? 0]?.count(frame);
+    this.#limits[channel ?? 0]?.(frame);
     if (channel === 1 && this.#take !== undefined) return this.#take(frame.subarray(1));
     const to = channel === 1 ? this.#stdout : channel === 2 ? this.#stderr : channel === 3 ? this.#status : null;
     to?.push(frame.subarray(1));
@@ -177,8 +178,7 @@ function incomplete(why: string): ApiError {
 
 /** Null if it is not a Status: a server or a proxy may send anything. */
 function statusOf(content: Buffer): ExecStatus | null {
-  const value = parsed(content);
-  const {status, message, reason, code, details} = (value ?? {}) as Readonly<Record<string, unknown>>;
+  const {status, message, reason, code, details} = readFields(content.toString('utf8'));
   if (typeof status !== 'string') return null;
   return {
     status,
@@ -187,14 +187,6 @@ function statusOf(content: Buffer): ExecStatus | null {
     code: typeof code === 'number' ? code : null,
     exitCode: reason === 'NonZeroExitCode' ? exitCodeIn(details) : null,
   };
-}
-
-function parsed(content: Buffer): unknown {
-  try {
-    return JSON.parse(content.toString('utf8'));
-  } catch {
-    return null;
-  }
 }
 
 function exitCodeIn(details: unknown): number | null {

@@ -51,9 +51,9 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
   const cilium = options.cilium?.(node) ?? null;
   try {
     const {wants = () => true, counters, requested} = options;
+    const how = {reading, signal, wants, counters, requested};
     const readRules = async (): Promise<void> => {
-      const broke = await attempt(node, transport, {reading, signal, wants, counters, requested, isLast: false});
-      if (broke) await attempt(node, transport, {reading, signal, wants, counters, requested, isLast: true});
+      if (await attempt(node, transport, {...how, isLast: false})) await attempt(node, transport, {...how, isLast: true});
     };
     const readCilium = async (shell: NodeShell): Promise<void> => {
       // An agent that hangs takes no more than half of the time: the rules of a kube-proxy beside it are still reported.
@@ -70,12 +70,9 @@ export async function collectNode(node: NodeInfo, transport: Transport, options:
   return reading.result();
 }
 
-interface ReadAttempt {
+interface ReadAttempt extends Pick<CollectOptions, 'signal' | 'counters' | 'requested'> {
   readonly reading: NodeReader;
-  readonly signal: AbortSignal;
   readonly wants: (file: string) => boolean;
-  readonly counters: CounterScope | undefined;
-  readonly requested: RequestedEntries | undefined;
   readonly isLast: boolean;
 }
 
@@ -94,8 +91,8 @@ async function attempt(
     reading.via = shell.description;
     const reader = {shell, signal, isLast};
     const read = (commands: readonly NodeCommand[]) => reading.readAll(commands, reader);
-    if (shell.opensSessions) await readInFewSessions(reading, {first, read, wants});
-    else await readInManyCommands(reading, {first, read, wanted});
+    const readInOrder = shell.opensSessions ? readInFewSessions : readInManyCommands;
+    await readInOrder(reading, {first, read, wants, wanted});
     await read(wanted(await misprintedCommands(reading.files, argv => reading.run(argv, reader))));
     return false;
   } catch (error) {
@@ -108,33 +105,26 @@ async function attempt(
   }
 }
 
-async function readInManyCommands(
-  {files}: NodeReader,
-  {
-    first,
-    read,
-    wanted,
-  }: {
-    readonly first: readonly NodeCommand[];
-    readonly read: (commands: readonly NodeCommand[]) => Promise<void>;
-    readonly wanted: (commands: readonly NodeCommand[]) => readonly NodeCommand[];
-  },
-): Promise<void> {
+interface NodeReads {
+  /** The first commands that are wanted. */
+  readonly first: readonly NodeCommand[];
+  readonly read: (commands: readonly NodeCommand[]) => Promise<void>;
+  readonly wants: (file: string) => boolean;
+  /** Those that are wanted, with counters. */
+  readonly wanted: (commands: readonly NodeCommand[]) => readonly NodeCommand[];
+}
+
+async function readInManyCommands({files}: NodeReader, {first, read, wanted}: NodeReads): Promise<void> {
   // A dump can take seconds. The version shows which other ones are needed before it has arrived.
   await allSettled([read(wanted([versionCommand])).then(() => read(wanted(otherBackends(files)))), read(first)]);
   await read(wanted(furtherCommands(files)));
 }
 
 /** The commands with which every read of a node begins. `byChain`: not all rules are read. `byName`: perhaps none of IPv6 are. */
-export function earlyCommands({
-  counters,
-  byChain,
-  byName,
-}: {
-  readonly counters: CounterScope | undefined;
-  readonly byChain: boolean;
-  readonly byName: boolean;
-}): readonly (readonly string[])[] {
+export function earlyCommands(
+  counters: CounterScope | undefined,
+  {byChain, byName}: {readonly byChain: boolean; readonly byName: boolean},
+): readonly (readonly string[])[] {
   const isSure = ({file, isRequired}: NodeCommand): boolean => !(byChain && isRequired === true) && !(byName && file.startsWith('ip6'));
   return certainCommands(withCounters(firstCommands, counters).filter(isSure));
 }
@@ -262,20 +252,9 @@ export async function* collectNodes(
 
 /**
  * Reads a node on which each command is a connection of its own, as by exec into an image without a shell: what one program can tell at once
- * is asked at once, and what others have told already is not asked. `first` are the first commands that are wanted.
+ * is asked at once, and what others have told already is not asked.
  */
-async function readInFewSessions(
-  reading: NodeReader,
-  {
-    first,
-    read,
-    wants,
-  }: {
-    readonly first: readonly NodeCommand[];
-    readonly read: (commands: readonly NodeCommand[]) => Promise<void>;
-    readonly wants: (file: string) => boolean;
-  },
-): Promise<void> {
+async function readInFewSessions(reading: NodeReader, {first, read, wants}: NodeReads): Promise<void> {
   const {files} = reading;
   const wanted = (commands: readonly NodeCommand[]) => commands.filter(({file}) => wants(file));
   await read([...first.filter(({file}) => !later.has(file)), ...wanted(jointOnly)]);

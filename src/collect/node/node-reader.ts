@@ -12,7 +12,7 @@ import {
 import {ApiError} from '../kube/kube-api.ts';
 import {unlessAborted} from '../unless-aborted.ts';
 import {ciliumAgentTable} from '../../model/node/cilium.ts';
-import {ciliumCommand, ciliumPrograms, ciliumTables, splitCiliumTables} from './cilium-tables.ts';
+import {ciliumCommand, ciliumPrograms, ciliumTables, splitCiliumTables} from './node-commands.ts';
 import {jointReads} from './joint-reads.ts';
 import {keptOf, pageOf} from './kube-proxy-pages.ts';
 import {type CommandVariant, type JointCommand, type NodeCommand, parallel} from './node-command.ts';

@@ -122,20 +122,10 @@ export const maxOutput = constants.MAX_STRING_LENGTH;
 export const maxMessages = 64 * 1024;
 
 /** Counts what arrives in parts; throws a TooMuchOutput when it is more than may. */
-export class OutputLimit {
-  readonly #argv: readonly string[];
-  readonly #max: number;
-  readonly #what: string;
-  #size = 0;
-
-  constructor(argv: readonly string[], max: number, what = '') {
-    this.#argv = argv;
-    this.#max = max;
-    this.#what = what;
-  }
-
-  count(part: Buffer): void {
-    this.#size += part.length;
-    if (this.#size > this.#max) throw new TooMuchOutput(this.#argv, this.#max, this.#what);
-  }
+export function outputLimit(argv: readonly string[], max: number, what = ''): (part: Buffer) => void {
+  let size = 0;
+  return part => {
+    size += part.length;
+    if (size > max) throw new TooMuchOutput(argv, max, what);
+  };
 }

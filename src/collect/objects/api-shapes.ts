@@ -6,13 +6,9 @@ const names: Shape = {map: 'string'};
 
 const metadata: Shape = {
   fields: {
-    name: 'string',
-    namespace: 'string',
+    ...fieldsOf('string', 'name namespace creationTimestamp deletionTimestamp resourceVersion'),
     labels: names,
     annotations: names,
-    creationTimestamp: 'string',
-    deletionTimestamp: 'string',
-    resourceVersion: 'string',
     managedFields: {list: {fields: {time: 'string'}}},
   },
 };
@@ -27,16 +23,12 @@ export const serviceShape: Shape = {
     metadata,
     spec: {
       fields: {
-        type: 'string',
-        clusterIP: 'string',
+        ...fieldsOf('string', 'type clusterIP externalTrafficPolicy internalTrafficPolicy sessionAffinity'),
         clusterIPs: strings,
         ipFamilies: strings,
         ports: {list: {fields: {name: 'string', protocol: 'string', port: 'number', nodePort: 'number'}}},
         externalIPs: strings,
         loadBalancerSourceRanges: strings,
-        externalTrafficPolicy: 'string',
-        internalTrafficPolicy: 'string',
-        sessionAffinity: 'string',
         healthCheckNodePort: 'number',
         selector: names,
         publishNotReadyAddresses: 'boolean',
@@ -186,6 +178,11 @@ export type Shape =
   | {readonly list: Shape}
   | {readonly map: Shape}
   | {readonly fields: Readonly<Record<string, Shape>>};
+
+/** Fields with plain values of one type, by their names in a text. */
+export function fieldsOf(type: 'string' | 'number' | 'boolean', names: string): Readonly<Record<string, Shape>> {
+  return Object.fromEntries(names.split(' ').map(name => [name, type]));
+}
 
 /**
  * Describes the first value with another shape, such as `spec.ports[0].port is not a number`; null if there is none. Removes fields that are

@@ -1,6 +1,6 @@
 import {Buffer} from 'node:buffer';
 import type {WriteStream} from 'node:fs';
-import {maxMessages, maxOutput, OutputLimit, TooMuchOutput, type NodeInfo, Unreachable} from '../node/transport.ts';
+import {maxMessages, maxOutput, outputLimit, TooMuchOutput, type NodeInfo, Unreachable} from '../node/transport.ts';
 
 /** Directories of the tools that are not in a plain user's `PATH`, including those of NixOS and k3s. */
 export const toolFolders = '/usr/local/sbin:/usr/sbin:/sbin:/run/current-system/sw/bin:/var/lib/rancher/k3s/data/current/bin/aux';
@@ -93,10 +93,10 @@ export async function runProgram(program: string, args: readonly string[], optio
     ...(options.env === undefined ? {} : {env: options.env}),
   });
   // Not done by execa: its result is based on a resizable ArrayBuffer, in which reading byte by byte is slow.
-  const limit = new OutputLimit([program], maxOutput);
+  const count = outputLimit([program], maxOutput);
   running.stdout?.on('data', (part: Buffer) => {
     try {
-      limit.count(part);
+      count(part);
     } catch (error) {
       tooMuch.abort(error);
       parts.length = 0;

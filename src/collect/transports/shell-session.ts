@@ -1,7 +1,7 @@
 import {Buffer} from 'node:buffer';
 import {randomBytes} from 'node:crypto';
 import {performance} from 'node:perf_hooks';
-import {CommandFailed, maxMessages, maxOutput, type NodeShell, OutputLimit, type TakeOutput, TooMuchOutput} from '../node/transport.ts';
+import {CommandFailed, maxMessages, maxOutput, type NodeShell, outputLimit, type TakeOutput, TooMuchOutput} from '../node/transport.ts';
 import {isProgramMissing, quoted} from './root-command.ts';
 
 /** Starts `sh` on a node: `begin` gets what sends input to it. The promise ends with the shell. */
@@ -122,9 +122,9 @@ class ShellSession {
     if (signal.aborted) throw interrupted();
     const {promise, resolve, reject} = Promise.withResolvers<void>();
     const parts: Buffer[] = [];
-    const limit = new OutputLimit(argv, maxOutput);
+    const count = outputLimit(argv, maxOutput);
     const keep = (part: Buffer): void => {
-      limit.count(part);
+      count(part);
       if (take === undefined) parts.push(part);
       else take(part);
     };

@@ -4,7 +4,7 @@ import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {ObjectWatch, type ObjectWatchOptions, StringPool} from './object-watch.ts';
-import {type WatchedObject, objectKey} from './service-watches.ts';
+import {seenService, seenSlice, type WatchedObject} from './service-watches.ts';
 
 type ClusterWatchOptions = Pick<ObjectWatchOptions<never>, 'backoffMs' | 'silenceMs'> & {
   /** Called whenever something has changed. */
@@ -32,8 +32,7 @@ export class ClusterWatch {
       kind: 'services',
       path: '/api/v1/services',
       shape: serviceShape,
-      onChange: (now, before, isListed) =>
-        this.#noteChange({kind: 'Service', key: objectKey(now ?? before), object: now ?? null, isListed}),
+      onChange: (...change) => this.#noteChange(seenService(...change)),
     });
     this.endpointSlices = new ObjectWatch<EndpointSliceObject>(api, {
       ...options,
@@ -41,8 +40,7 @@ export class ClusterWatch {
       kind: 'endpointslices',
       path: '/apis/discovery.k8s.io/v1/endpointslices',
       shape: endpointSliceShape,
-      onChange: (now, before, isListed) =>
-        this.#noteChange({kind: 'EndpointSlice', key: objectKey(now ?? before), object: now ?? null, isListed}),
+      onChange: (...change) => this.#noteChange(seenSlice(...change)),
     });
   }
 

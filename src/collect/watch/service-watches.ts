@@ -4,7 +4,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {type ClusterScope, listKey} from '../cluster/cluster-reader.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
-import {ObjectWatch, type ObjectWatchOptions, StringPool} from './object-watch.ts';
+import {ObjectWatch, StringPool} from './object-watch.ts';
 import {type EarlierVersion, PastEvents, versionOf, type PastOptions} from './past-events.ts';
 
 /** An object as a watch shows it; null if it was deleted. Its key is `namespace/name`. */
@@ -93,21 +93,20 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
     });
     if (services.start.past !== undefined) options.onPast({kind: 'Service', events: services.start.past});
     if (slices.start.past !== undefined) options.onPast({kind: 'EndpointSlice', events: slices.start.past});
-    const own: ObjectWatchOptions<ServiceObject> = {
-      ...shared,
-      ...services,
-      kind: 'services',
-      onChange: (now, before, isListed) =>
-        options.onChange({kind: 'Service', key: objectKey(now ?? before), object: now ?? null, isListed}),
-    };
-    const ofSlices: ObjectWatchOptions<EndpointSliceObject> = {
-      ...shared,
-      ...slices,
-      kind: 'endpointslices',
-      onChange: (now, before, isListed) =>
-        options.onChange({kind: 'EndpointSlice', key: objectKey(now ?? before), object: now ?? null, isListed}),
-    };
-    return [new ObjectWatch(api, own), new ObjectWatch(api, ofSlices)];
+    return [
+      new ObjectWatch<ServiceObject>(api, {
+        ...shared,
+        ...services,
+        kind: 'services',
+        onChange: (...change) => options.onChange(seenService(...change)),
+      }),
+      new ObjectWatch<EndpointSliceObject>(api, {
+        ...shared,
+        ...slices,
+        kind: 'endpointslices',
+        onChange: (...change) => options.onChange(seenSlice(...change)),
+      }),
+    ];
   });
 }
 
@@ -160,6 +159,16 @@ function placeOfService({namespace, name}: ServiceName): WatchedPlace {
   };
 }
 
-export function objectKey(object: {readonly metadata: ObjectMeta} | undefined): string {
+/** What a watch of Services tells, as all who follow them get it. */
+export function seenService(now: ServiceObject | undefined, before: ServiceObject | undefined, isListed: boolean): WatchedObject {
+  return {kind: 'Service', key: objectKey(now ?? before), object: now ?? null, isListed};
+}
+
+/** The same of their slices. */
+export function seenSlice(now: EndpointSliceObject | undefined, before: EndpointSliceObject | undefined, isListed: boolean): WatchedObject {
+  return {kind: 'EndpointSlice', key: objectKey(now ?? before), object: now ?? null, isListed};
+}
+
+function objectKey(object: {readonly metadata: ObjectMeta} | undefined): string {
   return `${object?.metadata.namespace ?? 'default'}/${object?.metadata.name ?? ''}`;
 }

@@ -21,6 +21,11 @@ export interface NodeAdvice extends Omit<Advice, 'nodes'> {
   readonly ofCluster?: true;
 }
 
+/** One piece of advice. */
+export function advise(topic: Advice['topic'], id: string, said: Omit<NodeAdvice, 'topic' | 'id'>): readonly NodeAdvice[] {
+  return [{topic, id, ...said}];
+}
+
 /** External IPs and load-balancer IPs of a Service. */
 export function externalAddresses({spec, status}: ServiceObject): readonly string[] {
   return [...(spec?.externalIPs ?? []), ...(status?.loadBalancer?.ingress?.flatMap(({ip}) => ip ?? []) ?? [])];
@@ -44,34 +49,25 @@ export function checkByHand({setup, configAfter}: AdviceCase): readonly NodeAdvi
 
 function hostsInRange(ranges: readonly string[] | null, isRouted: boolean): readonly NodeAdvice[] {
   if (ranges?.length === 0) return [];
-  const about = {topic: 'by-hand', id: 'check-by-hand', ofCluster: true} as const;
   if (ranges !== null)
-    return [
-      {
-        ...about,
-        reason: `hosts inside the Service range ${ranges.join(', ')}${isRouted ? ' that only routers beyond the nodes have routes to' : ''}: nftables mode drops packets to its unallocated addresses`,
-        remedy: `Look in the routing tables of ${isRouted ? '' : 'the nodes and '}the network for addresses in the range.`,
-      },
-    ];
-  return [
-    {
-      ...about,
-      reason:
-        'endpoints, pod networks, nodes and routed hosts inside the Service range: nftables mode from 1.33 on drops packets to its unallocated addresses, and the ServiceCIDRs are not known',
-      remedy: 'Compare with: kubectl get servicecidrs. A bundle holds them as api/servicecidrs.json.',
-    },
-  ];
+    return advise('by-hand', 'check-by-hand', {
+      ofCluster: true,
+      reason: `hosts inside the Service range ${ranges.join(', ')}${isRouted ? ' that only routers beyond the nodes have routes to' : ''}: nftables mode drops packets to its unallocated addresses`,
+      remedy: `Look in the routing tables of ${isRouted ? '' : 'the nodes and '}the network for addresses in the range.`,
+    });
+  return advise('by-hand', 'check-by-hand', {
+    ofCluster: true,
+    reason:
+      'endpoints, pod networks, nodes and routed hosts inside the Service range: nftables mode from 1.33 on drops packets to its unallocated addresses, and the ServiceCIDRs are not known',
+    remedy: 'Compare with: kubectl get servicecidrs. A bundle holds them as api/servicecidrs.json.',
+  });
 }
 
-const readers: readonly NodeAdvice[] = [
-  {
-    topic: 'by-hand',
-    id: 'check-by-hand',
-    ofCluster: true,
-    reason: 'programs that read the iptables rules of kube-proxy, such as exporters and agents: KUBE-SERVICES is empty in nftables mode',
-    remedy: 'Find out from their documentation whether they support nftables mode.',
-  },
-];
+const readers = advise('by-hand', 'check-by-hand', {
+  ofCluster: true,
+  reason: 'programs that read the iptables rules of kube-proxy, such as exporters and agents: KUBE-SERVICES is empty in nftables mode',
+  remedy: 'Find out from their documentation whether they support nftables mode.',
+});
 
 /**
  * Nodes, pod networks and routed networks inside the Service range: nftables mode from 1.33 on drops packets to them. Endpoints inside it
@@ -85,19 +81,15 @@ export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdv
     ranges.flatMap(text => parseInterval(text) ?? []),
   ).map(({text}) => text);
   const routed = routesInto(setup, ranges);
-  const said = (who: readonly string[], of: object): readonly NodeAdvice[] =>
+  const said = (who: readonly string[], of: Pick<NodeAdvice, 'ofCluster'>): readonly NodeAdvice[] =>
     who.length === 0
       ? []
-      : [
-          {
-            topic: 'change',
-            id: 'unallocated-addresses',
-            effect: 'lost',
-            ...of,
-            reason: `${someOf(who, {max: 3})} ${who.length === 1 ? 'is' : 'are'} inside the Service range ${ranges.join(', ')}: nftables mode drops new connections to them`,
-            remedy: 'Renumber them, or delete the ServiceCIDR that holds them.',
-          },
-        ];
+      : advise('change', 'unallocated-addresses', {
+          effect: 'lost',
+          ...of,
+          reason: `${someOf(who, {max: 3})} ${who.length === 1 ? 'is' : 'are'} inside the Service range ${ranges.join(', ')}: nftables mode drops new connections to them`,
+          remedy: 'Renumber them, or delete the ServiceCIDR that holds them.',
+        });
   return [...said(inside, {ofCluster: true}), ...said(routed, {})];
 }
 

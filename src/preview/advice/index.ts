@@ -8,7 +8,7 @@ import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {countOf} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {NodeSetup} from '../node-setup.ts';
 import {expectedSide, thirdPartyTexts} from '../sides.ts';
-import {type AdviceCase, externalAddresses, namesOf, type NodeAdvice, checkByHand, serviceRange} from './advice-case.ts';
+import {advise, type AdviceCase, externalAddresses, namesOf, type NodeAdvice, checkByHand, serviceRange} from './advice-case.ts';
 
 /** Effects that no single packet shows: in operation, and at the moment of the switch. Empty if nothing changes. */
 export function adviceOf(adviceCase: AdviceCase): readonly NodeAdvice[] {
@@ -22,30 +22,24 @@ const ofOneMode = [serviceRange, sameMode];
 const manyServices = 5000;
 
 const always: readonly NodeAdvice[] = [
-  {
-    topic: 'change',
-    id: 'service-addresses',
+  ...advise('change', 'service-addresses', {
     ofCluster: true,
     reason:
       'IPVS mode binds all Service addresses to kube-ipvs0: nodes answer ping to them and accept them as source addresses; after the change they do not',
     remedy: 'Adapt checks that ping Service addresses, and programs that bind them.',
-  },
-  {
-    topic: 'change',
-    id: 'idle-connections',
+  }),
+  ...advise('change', 'idle-connections', {
     ofCluster: true,
     reason:
       'idle TCP connections live 15 minutes in IPVS (kernel default) and 24 hours in connection tracking (kube-proxy default): more entries are kept',
     remedy: 'Raise conntrack.maxPerCore or lower conntrack.tcpEstablishedTimeout.',
-  },
-  {
-    topic: 'change',
-    id: 'ending-endpoints',
+  }),
+  ...advise('change', 'ending-endpoints', {
     ofCluster: true,
     reason:
       'in IPVS mode an endpoint that ends keeps its server, with the weight 0, until its TCP connections end or are idle for 15 minutes; after the change its rules are removed at once, and connection tracking carries its connections on until they end',
     remedy: 'No action where pods close their connections when they end. Clients of pods that vanish wait for timeouts of their own.',
-  },
+  }),
 ];
 
 const ofTwoModes = [serviceRange, invalidPackets, fromIpvs, toNftables, hostPorts, atTheSwitch, checkByHand];
@@ -63,14 +57,10 @@ function hostPorts({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (translated.length === 0) return [];
   const shared = claimsOf(setup).filter(claim => translated.some(hostPort => isShared(claim, hostPort, setup)));
   if (shared.length === 0) return [];
-  return [
-    {
-      topic: 'change',
-      id: 'host-ports',
-      reason: `${[...new Set(shared.map(claimText))].join(', ')}: in ${precedence[from]}, in ${precedence[to]}`,
-      remedy: 'Use different ports.',
-    },
-  ];
+  return advise('change', 'host-ports', {
+    reason: `${[...new Set(shared.map(claimText))].join(', ')}: in ${precedence[from]}, in ${precedence[to]}`,
+    remedy: 'Use different ports.',
+  });
 }
 
 /** IPVS sees packets only after all translations. */
@@ -134,24 +124,16 @@ function invalidPackets({setup, configAfter}: AdviceCase): readonly NodeAdvice[]
   const kernel = nodeObject(setup.api, setup.node.name)?.status?.nodeInfo?.kernelVersion ?? '';
   if (from === 'iptables' && to === 'nftables' && isOlderKernel(kernel, [6, 1]) !== false && dropsInvalid(setup.config)) {
     const dropped = countOf(setup.node.read('metrics'), 'kubeproxy_iptables_ct_state_invalid_dropped_packets_total');
-    return [
-      {
-        topic: 'change',
-        id: 'invalid-packets',
-        reason: `iptables mode drops packets in state INVALID when they are forwarded, nftables mode does not: on kernels before 6.1 long TCP flows can be reset (kernel ${kernel === '' ? 'not known' : kernel}${dropped > 0 ? '; kube-proxy has dropped such packets since it started' : ''})`,
-        remedy: 'Set conntrack.tcpBeLiberal: true.',
-      },
-    ];
+    return advise('change', 'invalid-packets', {
+      reason: `iptables mode drops packets in state INVALID when they are forwarded, nftables mode does not: on kernels before 6.1 long TCP flows can be reset (kernel ${kernel === '' ? 'not known' : kernel}${dropped > 0 ? '; kube-proxy has dropped such packets since it started' : ''})`,
+      remedy: 'Set conntrack.tcpBeLiberal: true.',
+    });
   }
   if (from === 'ipvs' && to === 'iptables' && dropsInvalid(configAfter))
-    return [
-      {
-        topic: 'change',
-        id: 'invalid-packets',
-        reason: 'iptables mode drops packets in state INVALID when they are forwarded, IPVS mode does not: asymmetric routes break',
-        remedy: 'Set conntrack.tcpBeLiberal: true before kube-proxy starts.',
-      },
-    ];
+    return advise('change', 'invalid-packets', {
+      reason: 'iptables mode drops packets in state INVALID when they are forwarded, IPVS mode does not: asymmetric routes break',
+      remedy: 'Set conntrack.tcpBeLiberal: true before kube-proxy starts.',
+    });
   return [];
 }
 
@@ -164,16 +146,12 @@ function sameMode({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
 /** 1.33 to 1.35 keep the endpoint chains that they find, and 1.36 empties them. */
 function emptyChains({version: {value: before}}: ProxyConfig, {version: {value: after}}: ProxyConfig): readonly NodeAdvice[] {
   if (before.minor < 36 || after.minor > 35 || after.minor < 33) return [];
-  return [
-    {
-      topic: 'switch',
-      id: 'empty-endpoint-chains',
-      effect: 'lost',
-      ofCluster: true,
-      reason: `kube-proxy ${after.text} keeps the endpoint chains that it finds, and ${before.text} left those of Services without affinity empty: connections to these Services fail for up to an hour`,
-      remedy: 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.',
-    },
-  ];
+  return advise('switch', 'empty-endpoint-chains', {
+    effect: 'lost',
+    ofCluster: true,
+    reason: `kube-proxy ${after.text} keeps the endpoint chains that it finds, and ${before.text} left those of Services without affinity empty: connections to these Services fail for up to an hour`,
+    remedy: 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.',
+  });
 }
 
 /** kubernetes#142183. */
@@ -182,16 +160,12 @@ function startsToListen({setup, configAfter}: AdviceCase): readonly NodeAdvice[]
     families.map(family => expectedSide({setup, view: setup.view, config, family, besideOthers: false}).context.listensOnLocalhost);
   const [before, after] = [listens(setup.config), listens(configAfter)];
   if (!before.some((was, index) => was === false && after[index] === true)) return [];
-  return [
-    {
-      topic: 'switch',
-      id: 'localhost-node-ports',
-      effect: 'lost',
-      reason:
-        'kube-proxy cannot write its tables when node ports on loopback addresses are allowed after they were rejected (kubernetes#142183)',
-      remedy: 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.',
-    },
-  ];
+  return advise('switch', 'localhost-node-ports', {
+    effect: 'lost',
+    reason:
+      'kube-proxy cannot write its tables when node ports on loopback addresses are allowed after they were rejected (kubernetes#142183)',
+    remedy: 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.',
+  });
 }
 
 /** What a node needs before its kube-proxy runs in nftables mode. */
@@ -241,23 +215,19 @@ function jumpsToMarkChain(setup: NodeSetup): boolean {
 function atTheSwitch({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   const sticky = (setup.api.services ?? []).filter(({spec}) => spec?.sessionAffinity === 'ClientIP');
   const advice: NodeAdvice[] = [
-    {
-      topic: 'switch',
-      id: 'the-gap',
+    ...advise('switch', 'the-gap', {
       ofCluster: true,
       reason:
         'kube-proxy removes the rules of the old mode when it starts and writes the new ones with its first sync: new connections to Services fail in between',
       remedy: 'Switch one node at a time, and drain it if the gap matters.',
-    },
-    {
-      topic: 'switch',
-      id: 'order-of-nodes',
+    }),
+    ...advise('switch', 'order-of-nodes', {
       ofCluster: true,
       reason:
         'nodes in different modes work side by side, so that no order breaks anything: the nodes that are ready and lose the least come first',
       remedy: 'Switch the first node alone, compare it with the plan, then go on.',
-    },
-    establishedConnections(setup.config.mode.value, configAfter.mode.value),
+    }),
+    ...establishedConnections(setup.config.mode.value, configAfter.mode.value),
   ];
   if (sticky.length > 0)
     advice.push({
@@ -271,27 +241,22 @@ function atTheSwitch({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
 }
 
 /** Only in nftables mode kube-proxy removes the virtual servers that hold the connections of IPVS. */
-function establishedConnections(from: string, to: string): NodeAdvice {
-  const about = {topic: 'switch', id: 'established-connections', ofCluster: true} as const;
+function establishedConnections(from: string, to: string): readonly NodeAdvice[] {
   if (from !== 'ipvs')
-    return {
-      ...about,
+    return advise('switch', 'established-connections', {
+      ofCluster: true,
       reason:
         'established connections go on if anything else on the node keeps connection tracking and NAT in use, or stall until the first sync',
       remedy: 'No action; drain the node if a stall matters.',
-    };
-  return to === 'nftables'
-    ? {
-        ...about,
-        reason: 'established connections through IPVS break when its virtual servers are removed',
-        remedy: 'Drain the node before the switch.',
-      }
-    : {
-        ...about,
-        reason:
-          'established connections through IPVS go on while its virtual servers are left over, and break when kube-proxy --cleanup or a reboot removes them',
-        remedy: 'Drain the node before the cleanup.',
-      };
+    });
+  return advise('switch', 'established-connections', {
+    ofCluster: true,
+    reason:
+      to === 'nftables'
+        ? 'established connections through IPVS break when its virtual servers are removed'
+        : 'established connections through IPVS go on while its virtual servers are left over, and break when kube-proxy --cleanup or a reboot removes them',
+    remedy: `Drain the node before the ${to === 'nftables' ? 'switch' : 'cleanup'}.`,
+  });
 }
 
 /** Features of IPVS mode beside forwarding: the addresses of kube-ipvs0, its timeouts and schedulers. */
@@ -319,15 +284,11 @@ function ownConnections(setup: NodeSetup, configAfter: ProxyConfig): readonly No
   );
   const masquerades = (context: typeof before): boolean => context?.masqueradeAll === true || context?.detector.kind !== 'none';
   if (masquerades(after) || before === undefined) return [];
-  return [
-    {
-      topic: 'change',
-      id: 'masquerade-all',
-      reason:
-        'what the node and its host-network pods send to cluster IPs is masqueraded in IPVS mode, and after the change it keeps the source address of the route to the cluster IP: kube-proxy has no masqueradeAll, clusterCIDR or detectLocalMode. Where endpoints, such as those of the API, are behind another interface, their replies can be lost',
-      remedy: `Set ${configAfter.mode.value === 'nftables' ? 'nftables' : 'iptables'}.masqueradeAll: true, or clusterCIDR. Test the API's cluster IP from the node of the first switch.`,
-    },
-  ];
+  return advise('change', 'masquerade-all', {
+    reason:
+      'what the node and its host-network pods send to cluster IPs is masqueraded in IPVS mode, and after the change it keeps the source address of the route to the cluster IP: kube-proxy has no masqueradeAll, clusterCIDR or detectLocalMode. Where endpoints, such as those of the API, are behind another interface, their replies can be lost',
+    remedy: `Set ${configAfter.mode.value === 'nftables' ? 'nftables' : 'iptables'}.masqueradeAll: true, or clusterCIDR. Test the API's cluster IP from the node of the first switch.`,
+  });
 }
 
 /** Only neighbors in one of the node's networks send ARP requests for an address in it. */
@@ -343,29 +304,21 @@ function answersArp({node, config, api}: NodeSetup): readonly NodeAdvice[] {
   };
   const near = (api.services ?? []).filter(service => externalAddresses(service).some(isNear));
   if (near.length === 0) return [];
-  return [
-    {
-      topic: 'change',
-      id: 'service-addresses',
-      reason: `nodes answer ARP for the ${near.length === 1 ? 'address' : 'addresses'} of ${namesOf(near)} because ${near.length === 1 ? 'it is' : 'they are'} on the interface kube-ipvs0 and strictARP is off; after the change they do not`,
-      remedy: 'Announce the addresses with MetalLB, kube-vip or the cloud provider, or route them.',
-    },
-  ];
+  return advise('change', 'service-addresses', {
+    reason: `nodes answer ARP for the ${near.length === 1 ? 'address' : 'addresses'} of ${namesOf(near)} because ${near.length === 1 ? 'it is' : 'they are'} on the interface kube-ipvs0 and strictARP is off; after the change they do not`,
+    remedy: 'Announce the addresses with MetalLB, kube-vip or the cloud provider, or route them.',
+  });
 }
 
 /** kube-proxy sets these when it starts with strictARP, and no mode sets them back. */
 function keptSwitches({config}: NodeSetup): readonly NodeAdvice[] {
   if (!config.ipvsStrictARP.value) return [];
-  return [
-    {
-      topic: 'switch',
-      id: 'service-addresses',
-      ofCluster: true,
-      reason: 'strictARP has set arp_ignore=1 and arp_announce=2 for all interfaces, and they stay until the node restarts',
-      remedy:
-        'No action, unless something else on the node needs the usual answers to ARP. Announcers such as MetalLB no longer need strictARP.',
-    },
-  ];
+  return advise('switch', 'service-addresses', {
+    ofCluster: true,
+    reason: 'strictARP has set arp_ignore=1 and arp_announce=2 for all interfaces, and they stay until the node restarts',
+    remedy:
+      'No action, unless something else on the node needs the usual answers to ARP. Announcers such as MetalLB no longer need strictARP.',
+  });
 }
 
 /** kubernetes#127410. */
@@ -373,42 +326,30 @@ function nodeAddresses({api}: NodeSetup): readonly NodeAdvice[] {
   const own = new Set((api.nodes ?? []).flatMap(node => node.status?.addresses?.map(({address}) => address) ?? []));
   const shared = (api.services ?? []).filter((service: ServiceObject) => externalAddresses(service).some(address => own.has(address)));
   if (shared.length === 0) return [];
-  return [
-    {
-      topic: 'change',
-      id: 'node-addresses',
-      ofCluster: true,
-      reason: `an external or load-balancer IP of ${namesOf(shared)} is the address of a node: kube-ipvs0 makes it local on every other node, other modes do not`,
-      remedy: 'Test access to that node and to the Service after the change.',
-    },
-  ];
+  return advise('change', 'node-addresses', {
+    ofCluster: true,
+    reason: `an external or load-balancer IP of ${namesOf(shared)} is the address of a node: kube-ipvs0 makes it local on every other node, other modes do not`,
+    remedy: 'Test access to that node and to the Service after the change.',
+  });
 }
 
 function scheduler({config}: NodeSetup, to: string): readonly NodeAdvice[] {
   const {value} = config.ipvsScheduler;
   if (['', 'rr'].includes(value)) return [];
-  return [
-    {
-      topic: 'change',
-      id: 'ipvs-scheduler',
-      reason: `the IPVS scheduler is ${value}; ${to} mode chooses an endpoint at random for each connection`,
-      remedy: 'Use sessionAffinity: ClientIP where clients must stay at one endpoint.',
-    },
-  ];
+  return advise('change', 'ipvs-scheduler', {
+    reason: `the IPVS scheduler is ${value}; ${to} mode chooses an endpoint at random for each connection`,
+    remedy: 'Use sessionAffinity: ClientIP where clients must stay at one endpoint.',
+  });
 }
 
 /** Graceful termination: kube-proxy deletes a server with the weight 0 once IPVS counts no connection of it. */
 function endingEndpoints(setup: NodeSetup, to: string): readonly NodeAdvice[] {
   const servers = setup.ipvs().servers ?? [];
   if (!servers.some(({realServers}) => realServers.some(({weight}) => weight === 0))) return [];
-  return [
-    {
-      topic: 'switch',
-      id: 'ending-endpoints',
-      reason: `IPVS has servers with the weight 0, for the connections of endpoints that end: ${to === 'nftables' ? 'they break with all others' : 'nothing removes these servers any more'}`,
-      remedy: 'Wait until they are gone (ipvsadm -Ln), or drain the node.',
-    },
-  ];
+  return advise('switch', 'ending-endpoints', {
+    reason: `IPVS has servers with the weight 0, for the connections of endpoints that end: ${to === 'nftables' ? 'they break with all others' : 'nothing removes these servers any more'}`,
+    remedy: 'Wait until they are gone (ipvsadm -Ln), or drain the node.',
+  });
 }
 
 /** `conn_reuse_mode`: kube-proxy sets it to 0 on kernels before 5.9, and leaves it alone on newer ones. */
@@ -418,12 +359,8 @@ function reusedPorts({node, api, facts}: NodeSetup): readonly NodeAdvice[] {
   const read = sysctlNumber(facts.network ?? noNetworkFacts, 'net.ipv4.vs.conn_reuse_mode');
   const value = read ?? (isOld === true ? 0 : null);
   if (value === null || (value > 0 && isOld !== true)) return [];
-  return [
-    {
-      topic: 'change',
-      id: 'reused-ports',
-      reason: `a client that soon uses a source port again ${value === 0 ? 'gets the endpoint of its earlier connection, even one that ends' : 'waits for a second'} (net.ipv4.vs.conn_reuse_mode is ${value}${read === null ? ' on this kernel' : ''}); after the change it gets an endpoint as any new connection does`,
-      remedy: 'No action: errors and delays of clients with many short connections end.',
-    },
-  ];
+  return advise('change', 'reused-ports', {
+    reason: `a client that soon uses a source port again ${value === 0 ? 'gets the endpoint of its earlier connection, even one that ends' : 'waits for a second'} (net.ipv4.vs.conn_reuse_mode is ${value}${read === null ? ' on this kernel' : ''}); after the change it gets an endpoint as any new connection does`,
+    remedy: 'No action: errors and delays of clients with many short connections end.',
+  });
 }

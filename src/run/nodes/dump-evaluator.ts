@@ -265,7 +265,7 @@ class NodeAhead {
   #open(node: NodeInfo, byChain: boolean): void {
     const {flags, names, cluster, signal, clock} = this.#run;
     if (agentsOn(node).length === 0) return;
-    const early = earlyCommands({counters: flags.counters ? 'rules' : undefined, byChain, byName: names.length > 0});
+    const early = earlyCommands(flags.counters ? 'rules' : undefined, {byChain, byName: names.length > 0});
     const shell = execTransport(cluster.api, {lifetimeMs: this.#lifetimeMs}).open(node, AbortSignal.any([signal, this.#end.signal]), early);
     // Nobody may take it.
     shell.catch(() => {});

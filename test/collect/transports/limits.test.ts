@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {OutputLimit, TooMuchOutput} from '../../../src/collect/node/transport.ts';
+import {outputLimit, TooMuchOutput} from '../../../src/collect/node/transport.ts';
 import {runProgram} from '../../../src/collect/transports/root-command.ts';
 import {isBroken} from '../../../src/collect/node/node-reader.ts';
 
@@ -12,11 +12,11 @@ test('a program that prints more than 64 KiB of error messages is ended', async 
 });
 
 test('what a program may print is counted in parts', () => {
-  const limit = new OutputLimit(['iptables-save'], 2 << 20);
+  const count = outputLimit(['iptables-save'], 2 << 20);
   const part = Buffer.alloc(1 << 20);
-  limit.count(part);
-  limit.count(part);
-  expect(() => limit.count(Buffer.alloc(1))).toThrow(/^iptables-save printed more than 2 MiB$/);
+  count(part);
+  count(part);
+  expect(() => count(Buffer.alloc(1))).toThrow(/^iptables-save printed more than 2 MiB$/);
 });
 
 test('another connection to the node is not tried for it', () => {

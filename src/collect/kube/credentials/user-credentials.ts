@@ -1,3 +1,4 @@
+import {readFields} from '../../../parse/attempt.ts';
 import {closeSync, openSync, readFileSync, rmSync, statSync, writeFileSync} from 'node:fs';
 import type {RequestOptions} from 'node:https';
 import {CORE_SCHEMA, dump, load} from 'js-yaml';
@@ -159,13 +160,8 @@ function isExpired(token: string, now: number): boolean {
 
 /** In seconds since 1970. */
 function expiryOf(token: string): number | null {
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
-    const expiry = (claims as {exp?: unknown} | null)?.exp;
-    return typeof expiry === 'number' ? expiry : null;
-  } catch {
-    return null;
-  }
+  const {exp} = readFields(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString('utf8'));
+  return typeof exp === 'number' ? exp : null;
 }
 
 interface AuthProviderChange {
@@ -274,22 +270,13 @@ function tokenRequest({refreshToken, clientId, clientSecret}: OidcClient, identi
 
 /** Null if the answer was no success, or has no such field. */
 function textField({status, body}: ApiResponse, field: string): string | null {
-  const value = status === 200 ? jsonOf(body)[field] : null;
+  const value = status === 200 ? readFields(body.toString('utf8'))[field] : null;
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
 /** The issuer's error code: `invalid_grant` for a refresh token that is no longer valid. */
 function errorOf({body}: ApiResponse): string {
-  const {error, error_description: description} = jsonOf(body);
+  const {error, error_description: description} = readFields(body.toString('utf8'));
   const parts = [error, description].filter(part => typeof part === 'string');
   return parts.length === 0 ? '' : ` (${parts.join(': ')})`;
-}
-
-function jsonOf(body: Buffer): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(body.toString('utf8'));
-    return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
-  } catch {
-    return {};
-  }
 }
