@@ -42,16 +42,19 @@ function unroutedEndpoints(lines: readonly string[], traces: readonly PortTrace[
   const routes = listedRoutes(lines);
   if (routes === null) return [];
   const ends = new Set(traces.flatMap(({entries}) => entries.flatMap(({endpoints}) => endpoints.map(({hostPort}) => hostPort))));
+  // Of the routes of one length one leads to an address, and the longest decides.
+  const lengths = [...Map.groupBy(routes, ({to}) => to.prefix)].toSorted(([a], [b]) => b - a);
+  const tables = lengths.map(([prefix, own]) => ({prefix, byBase: new Map(own.map(route => [route.to.base, route]))}));
+  const toOthers = new Set(routes.flatMap(({to, hasGateway}) => (hasGateway && to.prefix > 16 ? to.base >> 16n : [])));
   const lost = [...ends].flatMap(hostPort => {
     const address = parseAddress(splitHostPort(hostPort).address);
     if (address?.family !== 'IPv4') return [];
-    const [best] = routes.filter(({to}) => contains(to, address)).toSorted((a, b) => b.to.prefix - a.to.prefix);
+    const found = tables.map(({prefix, byBase}) => byBase.get((address.value >> BigInt(32 - prefix)) << BigInt(32 - prefix)));
+    const best = found.find(route => route !== undefined);
     if (best !== undefined && (best.refuses !== null || best.isDown)) return [{hostPort, why: `the route "${best.text}"`}];
-    const around = parseCidr(`${address.text}/16`);
-    const leadsToOthers = routes.some(
-      ({to, hasGateway}) => hasGateway && to.prefix > 16 && around !== null && contains(around, {...address, value: to.base}),
-    );
-    return best?.to.prefix === 0 && leadsToOthers ? [{hostPort, why: `the default route ("${best.text}"), as no other leads there`}] : [];
+    return best?.to.prefix === 0 && toOthers.has(address.value >> 16n)
+      ? [{hostPort, why: `the default route ("${best.text}"), as no other leads there`}]
+      : [];
   });
   return [...Map.groupBy(lost, ({why}) => why)].map(
     ([why, own]) => `packets to ${someOf(own.map(({hostPort}) => hostPort))} take ${why}: they do not reach the pods of another node`,
@@ -61,9 +64,9 @@ function unroutedEndpoints(lines: readonly string[], traces: readonly PortTrace[
 /** Services of rules that a list of all namespaces does not have. */
 function leftBehind(lines: readonly string[], {services}: Listed, traces: readonly PortTrace[]): readonly string[] {
   const isWhole =
-    lines.some(line => /\bNAMESPACE\s+NAME\s+TYPE\s/.test(line)) &&
     services.some(({name}) => name === 'default/kubernetes') &&
-    !lines.some(line => shortened.test(line));
+    lines.some(line => line.includes('NAMESPACE') && /\bNAMESPACE\s+NAME\s+TYPE\s/.test(line)) &&
+    !lines.some(line => /\.{3}|…|\bget\b/.test(line) && shortened.test(line));
   const listed = services.flatMap(({clusterIPs}) => clusterIPs);
   // kubectl shows one of the addresses of a Service with two families.
   if (!isWhole || listed.some(address => address.includes(':'))) return [];
@@ -123,6 +126,7 @@ function lackedJump(rulesets: readonly Ruleset[]): readonly string[] {
 function silentServers(lines: readonly string[]): readonly string[] {
   let hasTotals = false;
   let server = '';
+  if (!lines.some(line => line.includes(' Conns '))) return [];
   return lines.flatMap(line => {
     const words = line.trim().split(/\s+/);
     if (words[0] === 'Prot') hasTotals = words[2] === 'Conns';
@@ -161,6 +165,7 @@ function untranslatedFlows(tracked: string, traces: readonly PortTrace[]): reado
 
 /** Connections that stay at real servers of weight 0, where kubectl lists another one of the virtual server and not this. */
 function stuckConnections(lines: readonly string[], {endpoints, ready}: Listed): readonly string[] {
+  if (endpoints.size === 0) return [];
   let server = '';
   const servers = new Map<string, {readonly real: string; readonly weight: string; readonly active: number}[]>();
   for (const line of lines) {
@@ -183,7 +188,7 @@ function stuckConnections(lines: readonly string[], {endpoints, ready}: Listed):
 
 /** A whole list of virtual servers that has none, where no other rules serve Services. */
 function lackedServers(lines: readonly string[], traces: readonly PortTrace[]): readonly string[] {
-  const at = lines.findIndex(line => /^\s*-> RemoteAddress:Port\s/.test(line));
+  const at = traces.length > 0 ? -1 : lines.findIndex(line => /^\s*-> RemoteAddress:Port\s/.test(line));
   const isFiltered = lines.slice(Math.max(0, at - 4), at).some(line => /\bipvsadm\b.*(?:\||\s-[tuf]\s|-service)/.test(line));
   return at < 0 ||
     isFiltered ||

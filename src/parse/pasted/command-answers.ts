@@ -4,7 +4,11 @@ import {undecorate} from '../iptables/pasted-text.ts';
 
 /** What commands answer that print no rule, each in a few words: chains and tables that are not there, pods that do not run, counters. */
 export function commandAnswers(lines: readonly string[]): readonly string[] {
-  const own = lines.map(line => undecorate(line).trimEnd());
+  const at = lines.flatMap((line, index) => (telling.test(line) ? index : []));
+  if (at.length === 0) return [];
+  const near = new Set(at.flatMap(index => Array.from({length: maxBelow * 2 + 1}, (_, offset) => index - maxBelow + offset)));
+  // Of a long text few lines are of commands.
+  const own = lines.map((line, index) => (near.has(index) ? undecorate(line).trimEnd() : line));
   return [
     ...missingRules(own),
     ...emptySearches(own),
@@ -118,6 +122,9 @@ function failedInserts(lines: readonly string[]): readonly string[] {
         `the kernel dropped ${plural(failed, 'packet')} of new flows, since another packet had taken their translation (insert_failed): mostly two DNS requests from one socket at once, one of which is sent again after 5 s. A resolver on each node (NodeLocal DNSCache) or TCP avoids it`,
       ];
 }
+
+/** Words without which no line of a text tells anything here. */
+const telling = /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed/;
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

@@ -12,7 +12,9 @@ interface ListedRoute {
 
 /** The routes of IPv4 that a text lists once and whole; null if it does not. */
 export function listedRoutes(lines: readonly string[]): readonly ListedRoute[] | null {
-  if (lines.some(line => /\bip\s(?:-\S+\s+)*r(?:o|ou|out|oute)?\b[^|]*\||\b(?:netstat|route)\s[^|]*\|/.test(line))) return null;
+  if (!lines.some(line => /^\s*(?:default|0\.0\.0\.0)\s/.test(line))) return null;
+  if (lines.some(line => line.includes('|') && /\bip\s(?:-\S+\s+)*r(?:o|ou|out|oute)?\b[^|]*\||\b(?:netstat|route)\s[^|]*\|/.test(line)))
+    return null;
   const routes = lines.flatMap(line => routeOf(line.trim()));
   const isOnce = new Set(routes.map(({to}) => to.text)).size === routes.length && routes.some(({to}) => to.prefix === 0);
   return isOnce ? routes : null;
