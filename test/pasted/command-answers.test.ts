@@ -93,4 +93,13 @@ describe('in IPVS mode', () => {
     expect(said(list('10.244.1.9:2049') + heading + reals(0))).not.toContain(' at 10.244.2.5');
     expect(said(list('10.244.1.9:2049,10.244.2.5:2049') + heading + reals(3))).not.toContain(' at 10.244.2.5');
   });
+
+  test('a virtual server that was asked for and has no real server refuses connections', () => {
+    const one = (command: string) => `# ${command}\n${heading.replace(/^.*\n.*\n/, '')}TCP  10.96.1.1:80 rr\n`;
+    expect(said(one('ipvsadm -Ln -t 10.96.1.1:80'))).toContain(
+      'ipvs/10.96.1.1 (cluster IP 10.96.1.1:80) refuses connections: the virtual server has no real server',
+    );
+    expect(said(one('ipvsadm -Ln | grep 10.96.1.1'))).not.toContain('refuses');
+    expect(said(one('ipvsadm -Ln -t 10.96.1.1:80 | head -3'))).not.toContain('refuses');
+  });
 });

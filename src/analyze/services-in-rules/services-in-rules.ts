@@ -1,10 +1,11 @@
 import type {CountedRule, PortTrace} from '../../model/service-trace.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
-import type {NodeDump} from '../../model/snapshot.ts';
+import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import {compareText} from '../../model/text.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {parseIpvsadm, type StrayServer, type UnweightedServer} from '../../parse/ipvs/ipvsadm-save.ts';
 import {type IpvsStats, parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
+import {wholeText} from '../../parse/pasted/split-text.ts';
 import {readDumps} from '../iptables/node-rulesets.ts';
 import type {Dumps} from '../proxy-mode.ts';
 import {readNft} from '../nftables/nft-rules.ts';
@@ -43,20 +44,25 @@ function ipvsServices(node: NodeDump): readonly PortTrace[] {
   if (text === undefined) return [];
   const {servers, unweighted, strays} = parseIpvsadm(text);
   const stats = parseIpvsadmStats(text);
+  const isPart = whole === null && !isWholeByServer(fileText(node, wholeText));
   const byServer = new Map(strays.map(stray => [stray.server, stray] as const).toReversed());
   return [
     ...servers.map(server => {
       const stray = byServer.get(server.line);
       return serverTrace(node.name, server, stray === undefined ? picksOf(server, stats) : unweightedPicks(server, stats), {
         stray,
-        isPart: whole === null,
+        isPart,
       });
     }),
-    ...unweighted.map(server =>
-      serverTrace(node.name, server, unweightedPicks(server, stats), {stray: byServer.get(server.line), isPart: whole === null}),
-    ),
+    ...unweighted.map(server => serverTrace(node.name, server, unweightedPicks(server, stats), {stray: byServer.get(server.line), isPart})),
     ...[...byServer.values()].flatMap(stray => strayTrace(node.name, stray)),
   ];
+}
+
+/** `ipvsadm -Ln -t 10.96.1.1:80` lists one virtual server, and all of it. */
+function isWholeByServer(text: string): boolean {
+  const commands = text.split('\n').filter(line => /\bipvsadm\s+-/.test(line));
+  return commands.length > 0 && commands.every(line => /\bipvsadm\b[^|]*\s-[tuf]\s+\S+[^|]*$/.test(line)) && !/^\s*(?:\.{3}|…)/m.test(text);
 }
 
 /** A virtual server with a name in place of its address, as ipvsadm prints it without -n. */
