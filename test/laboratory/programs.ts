@@ -1065,4 +1065,8 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
   },
   {name: 'far-pods-on-link', load: [sh('ip route add 10.244.12.0/25 dev eth0')], isIPv4Only: true},
   {name: 'node-behind-link-of-pod', load: [sh('ip route add 172.18.0.12/32 dev cali4')], isIPv4Only: true},
+  {
+    name: 'drawn-source-ports',
+    load: [nftChain('forward priority 0; policy accept;', 'iifname "eth0" tcp dport 8080 tcp sport 1024-20000 drop')],
+  },
 ];

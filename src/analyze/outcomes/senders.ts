@@ -165,7 +165,7 @@ export function classesOfProbe<T>(
       const own = made.get(found.sender);
       return own === undefined
         ? []
-        : [[withSenders(own, found, {address, port: clientPorts}, groups), found.result, found.space.address] as const];
+        : [[withSenders(own, found, {address, port: ports[0] ?? clientPorts}, groups), found.result, found.space.address] as const];
     }),
   };
 }
@@ -204,7 +204,7 @@ function sendersOf({source, packet: {family}}: Probe, {address, port}: SenderSpa
   const ofSomePorts = ports === '' ? {} : {ofSomePorts: true as const};
   const exceptions = isMost && size < all ? ` (all but ${rangesText(subtract(whole.address, address), family)})` : '';
   if (isMost && !holdsNoPodOf(source, {address, port}, groups))
-    return {text: `${sourceNames[kind]}${exceptions}${ports}`, pods, ...ofSomePorts, ...mostOf(isManyPorts(port))};
+    return {text: `${sourceNames[kind]}${exceptions}${ports}`, pods, ...ofSomePorts, ...mostOf(isManyPorts(port, whole.port))};
   const areNodes = pods.length === 0 && (kind === 'outside' || kind === 'other-node') && nodes.length > 0;
   const who = pods.length > 0 ? namesText(pods, 'pod') : areNodes ? namesText(nodes, 'node') : kind === 'node' ? 'of the node itself' : '';
   const isUnknownPod = isOfPods(source) && groups.arePodsUnknown;
@@ -213,7 +213,7 @@ function sendersOf({source, packet: {family}}: Probe, {address, port}: SenderSpa
     pods,
     ...(areNodes ? {areNodes} : {}),
     ...ofSomePorts,
-    ...mostOf(isManyPorts(port), who !== '' ? undefined : isUnknownPod ? 'warning' : 'info'),
+    ...mostOf(isManyPorts(port, whole.port), who !== '' ? undefined : isUnknownPod ? 'warning' : 'info'),
   };
 }
 
@@ -232,8 +232,8 @@ const runningPods = once(({spaces, pods}: SenderGroups): ReadonlyMap<SourceKind,
   return new Map((['pod', 'remote-pod'] as const).map(kind => [kind, inside(spaces.get(kind))]));
 });
 
-function isManyPorts(port: Intervals): boolean {
-  return Number(sizeOf(intersect(port, clientPorts))) >= minShare * Number(sizeOf(clientPorts));
+function isManyPorts(port: Intervals, usual: Intervals): boolean {
+  return Number(sizeOf(intersect(port, usual))) >= minShare * Number(sizeOf(usual));
 }
 
 function mostOf(isOften: boolean, most?: Severity): {readonly most?: Severity} {

@@ -10,7 +10,7 @@ import {once} from '../../model/once.ts';
 import type {Severity} from '../../model/finding.ts';
 import {usesClusterEndpoints} from '../../model/service-port.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
-import type {AlikeInterfaces, ConnectionOutcome, Environment, NodeRule, Packet} from '../../trace/packet.ts';
+import type {AlikeInterfaces, ConnectionOutcome, Environment, NodeRule} from '../../trace/packet.ts';
 import type {NoteCondition} from '../../trace/sender-space.ts';
 import {drawnPorts} from '../../trace/run-rule.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
@@ -285,20 +285,21 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
   const refusals = new PolicyRefusals();
   const together: Side = {...all, environment: {...all.environment, alike}};
   const effectsOf = (probe: Probe, side: Side, within?: Intervals): readonly RuleEffect[] => {
+    const usual = portsOf(probe);
     const walk = (
       {packet}: Probe,
       note: NoteCondition,
     ): {readonly alone: PathOutcome<RuleText>; readonly outcomes: readonly ConnectionOutcome[]} => ({
       alone: collectPathOutcome<RuleText>(walkSide(noting(sides.does, note), packet), () => null),
       outcomes:
-        isOfClient(packet) && probe.source.kind !== 'own-address'
+        holds(usual, BigInt(packet.sourcePort ?? 0)) && probe.source.kind !== 'own-address'
           ? walkConnection(noting(side, note), packet, {
               pods: probe.direct === undefined ? pods : intervalsOf([...pods, ...except]),
               signature,
             })
           : walkSide(noting(side, note), packet),
     });
-    const ports = distinctions.usesSourcePorts ? [clientPorts, otherPorts] : [clientPorts];
+    const ports = distinctions.usesSourcePorts && usual === clientPorts ? [clientPorts, otherPorts] : [usual];
     const most = Math.max(1, effort.left);
     const isOver = (): boolean => effort.questions < 0;
     const {classes, isCut} = classesOfProbe(probe, {groups, except, ports, most, isOver, within}, (own, note) =>
@@ -369,9 +370,12 @@ const losingKinds: ReadonlySet<SymptomKind> = new Set([
   'unexpected-reject',
 ]);
 
-/** Replies to other ports meet rules that are about the Services on these ports. */
-function isOfClient({sourcePort = 0}: Packet): boolean {
-  return holds(clientPorts, BigInt(sourcePort));
+/**
+ * The ports from which clients of a probe connect: for what another node sends on with its own address, masquerading drew one. Replies to other
+ * ports meet rules that are about the Services on these ports.
+ */
+function portsOf({source: {kind}, direct}: Probe): Intervals {
+  return kind === 'other-node' && direct !== undefined ? drawnPorts : clientPorts;
 }
 
 /** Other nodes send packets to an endpoint of this one as their rules left them: from their pods, or masqueraded. */
@@ -390,10 +394,7 @@ function probesFromElsewhere(
       : kind === 'remote-pod' || isRoutedFlat(groups, environment, context.family);
     if (!isSent) return [];
     const source: Source = {kind, address: formatAddress(context.family, low + (high - low) / 2n), interface: null};
-    const probe = directProbe(port, endpoint, source);
-    if (probe === null) return [];
-    // Masquerading drew a new source port for what has the address of a node.
-    return kind === 'other-node' ? {...probe, packet: {...probe.packet, drawnPorts}} : probe;
+    return directProbe(port, endpoint, source) ?? [];
   });
 }
 

@@ -60,6 +60,13 @@ test('clients that their interface puts in a zone of their own get no answer, an
   ]);
 });
 
+test('what other nodes send on comes from the ports that masquerading draws, not from those of clients alone', async () => {
+  expect(await found('filter', '-A INPUT -p tcp -m tcp --sport 20000:30000 -j DROP')).toContainEqual(
+    expect.stringMatching(/^ST402 error .*from another node, source port 20000-30000 sent on by other nodes to its endpoint/),
+  );
+  expect(await found('filter', '-A INPUT -p tcp -m tcp --sport 3300:3310 -j DROP')).not.toContainEqual(expect.stringMatching(/ error /));
+});
+
 test('an endpoint that loses its own connections loses those to the other endpoints of its Service too', async () => {
   expect(await found('raw', '-A PREROUTING -s 10.244.11.6/32 -j DROP')).toEqual([
     expect.stringMatching(/^ST402 error packets from 10\.244\.11\.6 \(pod shop\/solo-1\) .*31 Service ports/),
