@@ -224,27 +224,22 @@ export const servedByCilium = 'Cilium serves its Services, and a preview is abou
 /** Whether a node can be previewed. */
 export function basisOf({node, config, dumps, nft, ipvs, api, view}: NodeSetup, after: ProxyConfig, expectedOnly: boolean): PreviewNode {
   const {name} = node;
+  const unread = (reason: string): PreviewNode => ({name, basis: 'unread', reason});
   const unsupported = [config, after].find(({mode}) => !writableModes.includes(mode.value));
-  if (unsupported !== undefined) return {name, basis: 'unread', reason: `the rules of ${unsupported.mode.value} mode are not known`};
-  if (api.services === null) return {name, basis: 'unread', reason: 'the Services were not read'};
-  if (api.endpointSlices === null && api.endpoints === null) return {name, basis: 'unread', reason: 'the EndpointSlices were not read'};
-  if (isWithoutMode(after)) return {name, basis: 'unread', reason: `kube-proxy ${after.version.value.text} has no nftables mode`};
+  if (unsupported !== undefined) return unread(`the rules of ${unsupported.mode.value} mode are not known`);
+  if (api.services === null) return unread('the Services were not read');
+  if (api.endpointSlices === null && api.endpoints === null) return unread('the EndpointSlices were not read');
+  if (isWithoutMode(after)) return unread(`kube-proxy ${after.version.value.text} has no nftables mode`);
   if (expectedOnly) return {name, basis: 'expected'};
   const mode = config.mode.value;
   const isRead =
     mode === 'nftables' ? nft() !== null : mode === 'ipvs' ? ipvs().servers !== null && dumps.current.size > 0 : dumps.current.size > 0;
   if (isRead && [...dumps.current.values()].some(dump => dump.cut !== null || isExcerpt(dump)))
-    return {name, basis: 'unread', reason: 'its dump shows a part of its rules; --expected-only computes both sides'};
-  const unread = mode === 'nftables' ? undefined : servedInAnyFamily({view, config}).find(({family}) => !dumps.current.has(family));
-  if (isRead && unread !== undefined)
-    return {name, basis: 'unread', reason: `${whyNoRules(node, unread.family)}; --expected-only computes both sides`};
-  return isRead
-    ? {name, basis: 'actual'}
-    : {
-        name,
-        basis: 'unread',
-        reason: hasCiliumTables(node) ? servedByCilium : `the rules of ${mode} mode were not read; --expected-only computes both sides`,
-      };
+    return unread('its dump shows a part of its rules; --expected-only computes both sides');
+  const unreadFamily = mode === 'nftables' ? undefined : servedInAnyFamily({view, config}).find(({family}) => !dumps.current.has(family));
+  if (isRead && unreadFamily !== undefined) return unread(`${whyNoRules(node, unreadFamily.family)}; --expected-only computes both sides`);
+  if (isRead) return {name, basis: 'actual'};
+  return unread(hasCiliumTables(node) ? servedByCilium : `the rules of ${mode} mode were not read; --expected-only computes both sides`);
 }
 
 function sideOf({mode, version}: ProxyConfig): PreviewSide {

@@ -1,6 +1,6 @@
 import {ciliumConfigMap, isCiliumAgent} from '../../model/node/cilium.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objects.ts';
-import {pushTo, uniqueBy} from '../../model/lists.ts';
+import {uniqueBy} from '../../model/lists.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
 import {type AgentPlace, defaultAgentPort} from '../agents/agent-tokens.ts';
@@ -119,13 +119,8 @@ function withoutAgent(nodes: readonly string[], pods: readonly PodObject[]): rea
 }
 
 export function podsByNode(pods: readonly PodObject[]): ReadonlyMap<string, readonly PodObject[]> {
-  const byNode = new Map<string, PodObject[]>();
-  for (const pod of pods) {
-    const node = pod.spec?.nodeName;
-    if (node === undefined) continue;
-    pushTo(byNode, node, pod);
-  }
-  return byNode;
+  const placed = pods.filter(({spec}) => spec?.nodeName !== undefined);
+  return Map.groupBy(placed, ({spec}) => spec?.nodeName ?? '');
 }
 
 /** Each pod once; null if nothing could be read. */
@@ -134,8 +129,6 @@ function joined(lists: readonly (readonly PodObject[] | null)[]): readonly PodOb
   const pods = lists.flatMap(list => list ?? []);
   return uniqueBy(pods, ({metadata}) => namespacedName(metadata));
 }
-
-/** A missing permission for a list is one problem, however often it was tried. */
 
 /** What transports need to know about these nodes. A node whose object was not read is known by its name and its pods. */
 export function nodeInfos(names: readonly string[], objects: readonly NodeObject[], {pods, problems}: PodsReading): readonly NodeInfo[] {

@@ -48,19 +48,15 @@ export function createKubeApi(config: KubectlConfig, options: KubeApiOptions = {
 class HttpKubeApi implements KubeApi {
   readonly description: string;
   readonly #config: KubectlConfig;
-  readonly #requestTimeout: number;
-  readonly #userAgent: string;
-  readonly #backoff: number;
+  readonly #options: Required<KubeApiOptions>;
   readonly #closing = new AbortController();
   /** The least that an answer has shown: all others were longer on their way. */
   #clockAheadMs: number | null = null;
 
-  constructor(config: KubectlConfig, {requestTimeout = 0, userAgent = 'svc-trace', backoff = 250}: KubeApiOptions) {
+  constructor(config: KubectlConfig, options: KubeApiOptions) {
     this.description = config.description;
     this.#config = config;
-    this.#requestTimeout = requestTimeout;
-    this.#userAgent = userAgent;
-    this.#backoff = backoff;
+    this.#options = {requestTimeout: 0, userAgent: 'svc-trace', backoff: 250, ...options};
   }
 
   get clockAheadMs(): number {
@@ -130,8 +126,8 @@ class HttpKubeApi implements KubeApi {
       argv,
       take,
       begin,
-      timeout: this.#requestTimeout,
-      userAgent: this.#userAgent,
+      timeout: this.#options.requestTimeout,
+      userAgent: this.#options.userAgent,
       signal: AbortSignal.any([signal, this.#closing.signal]),
     };
     let stdout = Buffer.alloc(0) as Buffer;
@@ -174,7 +170,7 @@ class HttpKubeApi implements KubeApi {
     const outer = abortSignal === undefined ? this.#closing.signal : AbortSignal.any([abortSignal, this.#closing.signal]);
     return this.#retrying(request, outer, async () => {
       const applied = await this.#applied(outer);
-      const signal = this.#requestTimeout > 0 ? AbortSignal.any([outer, AbortSignal.timeout(this.#requestTimeout)]) : outer;
+      const signal = this.#options.requestTimeout > 0 ? AbortSignal.any([outer, AbortSignal.timeout(this.#options.requestTimeout)]) : outer;
       return {applied, response: await sendRequest({...this.#wire(request, applied), signal, maxBytes: request.maxBytes})};
     });
   }
@@ -196,7 +192,7 @@ class HttpKubeApi implements KubeApi {
       body,
       agent,
       auth,
-      headers: {'user-agent': this.#userAgent, ...headers, ...compressed, ...typed, accept: 'application/json', ...request.headers},
+      headers: {'user-agent': this.#options.userAgent, ...headers, ...compressed, ...typed, accept: 'application/json', ...request.headers},
     };
   }
 
@@ -217,7 +213,7 @@ class HttpKubeApi implements KubeApi {
         renewed = true;
         continue;
       }
-      const delay = retryDelay(outcome, request, {retries, waited, backoff: this.#backoff});
+      const delay = retryDelay(outcome, request, {retries, waited, backoff: this.#options.backoff});
       if (delay === null) throw this.#failure(outcome, asked);
       retries++;
       waited += delay;

@@ -37,7 +37,7 @@ const systemNamespaces = /^(?:kube-|openshift-|calico-|cilium|ovn-)/;
 
 /** Where to exec for a node: containers of running pods in its network namespace, the best first. */
 export function agentsOn(node: NodeInfo): readonly ExecTarget[] {
-  const pods = node.pods.filter(pod => runsInHostNetwork(pod, node.name));
+  const pods = node.pods.filter(pod => pod.spec?.nodeName === node.name && whyUnusable(pod) === null);
   return hostAgents.flatMap(agent => pods.filter(pod => isOne(pod, agent)).map(pod => containerOf(pod, agent)));
 }
 
@@ -81,16 +81,6 @@ function whyUnusable({metadata, spec, status}: PodObject): string | null {
   if (spec?.hostNetwork !== true) return 'is not in the host network';
   if (metadata.deletionTimestamp !== undefined) return 'is being deleted';
   return status?.phase === 'Running' ? null : `is ${status?.phase ?? 'of unknown phase'}`;
-}
-
-function runsInHostNetwork({metadata, spec, status}: PodObject, node: string): boolean {
-  return (
-    spec?.nodeName === node &&
-    spec.hostNetwork === true &&
-    status?.phase === 'Running' &&
-    metadata.deletionTimestamp === undefined &&
-    systemNamespaces.test(metadata.namespace ?? '')
-  );
 }
 
 function isOne({metadata}: PodObject, {name, labels}: HostAgent): boolean {

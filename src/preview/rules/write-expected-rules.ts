@@ -131,7 +131,7 @@ function ipvsText(expected: ExpectedIpvs, {isWanted}: Wanted): IpvsText {
 /** The iptables rules of IPVS mode. Up to 1.23 kube-proxy creates KUBE-MARK-DROP if it is missing; the kubelet writes its rules. */
 function ipvsTables(expected: ExpectedIpvs, {isWanted, isWhole}: Wanted): readonly RuleTable[] {
   const tables = new RuleTables();
-  if (isWhole && firewallsInNat(expected.context.version)) tables.declare('nat', 'KUBE-MARK-DROP');
+  if (isWhole && firewallsInNat(expected.context.version)) tables.add('nat', 'KUBE-MARK-DROP');
   for (const [place, texts] of isWhole ? expected.baseRules : []) tables.addBaseRules(place, texts);
   for (const owner of expected.ports)
     if (isWanted(owner.port)) tables.addBaseRules('filter/KUBE-IPVS-OUT-FILTER', expected.outFilter(owner));
@@ -141,8 +141,8 @@ function ipvsTables(expected: ExpectedIpvs, {isWanted, isWhole}: Wanted): readon
 /** The tables of iptables mode, with the rules of the chosen Service ports. */
 function iptablesTables(expected: ExpectedRuleset, {isWanted, isWhole}: Wanted): readonly RuleTable[] {
   const tables = new RuleTables();
-  for (const table of isWhole ? canaryTables : []) tables.declare(table, canaryChain);
-  for (const [table, chain] of isWhole ? baseRuleChains(expected.context) : []) tables.declare(table, chain);
+  for (const table of isWhole ? canaryTables : []) tables.add(table, canaryChain);
+  for (const [table, chain] of isWhole ? baseRuleChains(expected.context) : []) tables.add(table, chain);
   const ports = expected.ports.filter(({port}) => isWanted(port)).map(item => expected.rulesOf(item));
   for (const {shared} of ports) for (const {table, chain, text} of shared) tables.add(table, chain, `-A ${chain} ${text}`);
   for (const [place, texts] of isWhole ? expected.baseRules() : []) tables.addBaseRules(place, texts);
@@ -154,11 +154,7 @@ function iptablesTables(expected: ExpectedRuleset, {isWanted, isWhole}: Wanted):
 class RuleTables {
   readonly #tables = new Map<string, Map<string, string[]>>();
 
-  /** A chain that exists whether it contains rules or not. */
-  declare(table: string, chain: string): void {
-    this.add(table, chain);
-  }
-
+  /** Without rules, a chain that exists whether it contains any or not. */
   add(table: string, chain: string, ...rules: readonly string[]): void {
     const chains = this.#tables.get(table) ?? new Map<string, string[]>();
     this.#tables.set(table, chains);
