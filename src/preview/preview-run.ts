@@ -155,14 +155,9 @@ export class PreviewRun {
 
   result(): Preview {
     const {services, scope, notes: given} = this.#input;
-    const notes = [
-      ...given,
-      ...(this.#guessed.length === 0
-        ? []
-        : [
-            `the proxy mode of today is not known on ${someOf(this.#guessed.toSorted(), {noun: 'node'})}: iptables, kube-proxy's default, is taken`,
-          ]),
-    ];
+    const guessed = this.#guessed.length === 0 ? null : someOf(this.#guessed.toSorted(), {noun: 'node'});
+    const ofMode = `the proxy mode of today is not known on ${guessed}: iptables, kube-proxy's default, is taken`;
+    const notes = guessed === null ? given : [...given, ofMode];
     return {
       services,
       scope,

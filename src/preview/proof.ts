@@ -156,18 +156,9 @@ export function withFurther(item: ServedPort, probes: readonly PreviewProbe[], {
           {protocol: probe.packet.protocol, family: item.port.family},
           {source: address, destination: probe.packet.destination.text, port: probe.packet.port, from},
         );
-        return packet === null
-          ? []
-          : [
-              {
-                ...probe,
-                source: from,
-                who: senders.text,
-                space,
-                isFurther: true,
-                packet: port === undefined ? packet : {...packet, sourcePort: port},
-              },
-            ];
+        if (packet === null) return [];
+        const sent = port === undefined ? packet : {...packet, sourcePort: port};
+        return [{...probe, source: from, who: senders.text, space, isFurther: true, packet: sent}];
       }),
     ),
   );
