@@ -55,7 +55,7 @@ function analyzeKubeProxy(input: NodeInput): NodeAnalysis {
   const ready = unseen === null || ('whyUnread' in prepared && !unseen.tellsMore) ? prepared : {whyUnread: unseen.reason};
   if ('whyUnread' in ready) {
     const {whyUnread: reason} = ready;
-    if (input.api.services !== null) return {...base, status: {kind: 'unread', reason}};
+    if (!isRulesAlone(input)) return {...base, status: {kind: 'unread', reason, ...(unseen === null ? {} : {remedy: toReadObjects})}};
     return {...base, symptoms: rulesAloneSymptoms(dumps), status: {kind: 'unread', reason, remedy: whatToGive(input)}};
   }
   const analysis = ready.analyze();
@@ -72,8 +72,9 @@ function unseenObjects({api, node, nft}: NodeInput, {current}: Dumps): {readonly
   const {services, endpointSlices, endpoints} = api;
   const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
   if (unseen === null) return null;
-  const held = services === null ? [...current.values()].map(describeRules).join(', ') : '';
-  const said = isRulesAlone({api}) ? saidOf(node, {rulesets: current, nft: nft()}) : [];
+  const isAlone = isRulesAlone({api});
+  const held = isAlone ? [...current.values()].map(describeRules).join(', ') : '';
+  const said = isAlone ? saidOf(node, {rulesets: current, nft: nft()}) : [];
   const reason =
     said.length > 0
       ? `${unseen} were not read. What was read shows: ${someOf(said, {max: 3})} (${held === '' ? 'no rules of iptables' : held})`
@@ -85,6 +86,9 @@ function saidOf(node: NodeDump, rules: RulesOfNode): readonly string[] {
   const traces = servicesInRules(node, rules);
   return [...whatTextSays(node, rules, traces).map(({text}) => text), ...closedEntries(traces)];
 }
+
+const toReadObjects =
+  'Add the list of these objects to the folder api of the bundle, or, in a cluster, get the right that "kubectl svc-trace access" finds missing.';
 
 /** What rules without API objects can answer, and what to add for other questions. */
 function whatToGive({node}: NodeInput): string {

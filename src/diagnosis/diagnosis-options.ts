@@ -105,8 +105,8 @@ export function toFinding({code, name, severity, remedy}: Code, observation: Obs
 }
 
 /** An object that could not be read, or an unusable file of a node, is a finding too. */
-export function problemFinding({message, node, remedy, isMinor}: Problem): Finding {
-  return toFinding(notRead, {message, ...(node === undefined ? {} : {node}), remedy, ...(isMinor ? {severity: 'info'} : {})});
+export function problemFinding({message, node, remedy, isMinor}: Problem, gist = 'not everything was read'): Finding {
+  return toFinding(notRead, {message, gist, ...(node === undefined ? {} : {node}), remedy, ...(isMinor ? {severity: 'info'} : {})});
 }
 
 const notRead = {

@@ -109,8 +109,9 @@ export class Diagnosis implements OpenDiagnosis {
     const ofNodes = results.flatMap(result => result.findings).filter(finding => this.#isAsked(finding));
     const unread =
       services.length + this.#cluster.unsure > 0 && !this.#options.nodesOnly ? [...problems, ...nothingChecked(nodes)] : problems;
-    const [wanted, others] = partition([...ofNodes, ...comparedNodes(results), ...ofCluster, ...unread.map(problemFinding)], finding =>
-      this.#isWanted(finding),
+    const [wanted, others] = partition(
+      [...ofNodes, ...comparedNodes(results), ...ofCluster, ...unread.map(problem => problemFinding(problem))],
+      finding => this.#isWanted(finding),
     );
     const sorted = sortFindings(withHits(wanted, node => this.#podsOf(node)));
     const leftOut = others.filter(({severity}) => severity !== 'info').map(finding => this.#withSkipped(finding));
@@ -318,11 +319,10 @@ function unreadNode({name, reason: failure, remedy}: UnreadNode, api: ApiObjects
   return {
     report: {name, status: 'unread', reason, families: [], rules: 0, chains: 0, settings: {}},
     findings: [
-      problemFinding({
-        node: name,
-        message: `${name} was not checked: ${reason}`,
-        remedy: text === null ? remedy : (trouble.remedy ?? remedy),
-      }),
+      problemFinding(
+        {node: name, message: `${name} was not checked: ${reason}`, remedy: text === null ? remedy : (trouble.remedy ?? remedy)},
+        'not checked',
+      ),
     ],
     proxy: null,
     traces: [],

@@ -189,6 +189,7 @@ const ofVariants: Readonly<Partial<Record<Variant, Effect>>> = {
   'lacks-backend': {effect: 'send no connection for NAME to ENDPOINT', share: 0},
   'has-backend': {effect: 'have connections for NAME sent to ENDPOINT'},
   'lost-host-port': {who: 'clients of the host port', effect: 'do not reach its pod', share: 1},
+  'address-of-no-node': {who: 'clients whose packets get that address', effect: noReply},
   'no-refusal': {who: 'clients of Services without endpoints', effect: 'wait until they time out', share: 0},
 };
 const byVariant = new Map<string | undefined, Effect>(Object.entries(ofVariants));

@@ -90,6 +90,7 @@ export type Variant =
   // ST207
   | 'served-without-local-endpoint'
   | 'dropped-beside-local-endpoint'
+  | 'address-of-no-node'
   | 'bypass-missing'
   // ST210
   | 'ranges-not-enforced'

@@ -262,7 +262,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST803: "packets to the node's own address are dropped at every port without a Service, by the kernel's map of Cilium",
   ST804: "connections are dropped, a slot of the kernel's map of Cilium leads to no backend",
   ST805: 'no connection works, the Cilium agent refuses the whole Service',
-  ST901: 'not checked',
+  ST901: ({gist}) => gist ?? 'not checked',
   ST902: ({family}) => `${family ?? 'a family'} was not checked`,
 };
 

@@ -130,6 +130,30 @@ describe('the first line says what happens, not that something is wrong', () => 
           .insertBefore(['*filter'], '*raw\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -p tcp -m tcp --dport 80 -j NOTRACK\nCOMMIT'),
     ],
     [
+      'node-b: replies are lost, a rule of another program gives packets an address that the node does not have (ST302); 1 error',
+      given =>
+        given
+          .rules('node-b')
+          .insertBefore(['-A POSTROUTING', 'KUBE-POSTROUTING'], '-A POSTROUTING -s 10.244.0.0/16 -j SNAT --to-source 198.51.100.99'),
+    ],
+    [
+      // No traffic policy of the Service is Local.
+      'shop/web on node-b: kube-proxy refuses or drops connections at its cluster IP 10.96.1.1:80 although there are endpoints (ST213); 1 error',
+      given =>
+        given
+          .rules('node-b')
+          .insertBefore(['-A KUBE-SERVICES', '10.96.1.1/32'], '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j DROP'),
+    ],
+    [
+      // The node was checked.
+      'OK with 4 warnings: node-b: not everything was read (ST901) and 1 other cause; 34 Services on all 3 nodes',
+      given => given.file('node-b', 'kube-proxy-config.yaml', 'mode: [iptables'),
+    ],
+    [
+      'INCOMPLETE: 3 of 3 nodes were not checked (node-a, node-b, node-c): the Services were not read, and without them the expected rules are unknown. 0 Services',
+      given => given.api(() => ({services: null})),
+    ],
+    [
       'INCOMPLETE: 1 of 3 nodes was not checked (node-b): its mode is nftables (proxy-mode), and it has no nft.json. shop/empty and 2 more Services: no ready endpoint (ST101); 3 warnings, no errors on the other 2 (34 Services: ',
       given => given.file('node-b', 'proxy-mode', 'nftables'),
     ],

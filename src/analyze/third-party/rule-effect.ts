@@ -14,7 +14,6 @@ import {unknownOutside} from '../outcomes/environment.ts';
 import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
 import {sourceName} from '../outcomes/sources.ts';
-import {withEffect} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {isKubeProxyChain, isUnmarkedDrop} from './iptables-rules.ts';
 import {
@@ -376,8 +375,11 @@ function wrongAddress(
   const rule = path.findLast(one => !isOwn(one) && masquerades(one)) ?? null;
   const what = `${whose(probe)} get the source address ${sourceAfter.text}`;
   if (rule === null) return null;
-  if (environment.isLocal(sourceAfter) === false)
-    return {kind: 'postrouting-broken', rule, ...withEffect(`${what}, which the node does not have`, 'replies do not come back')};
+  if (environment.isLocal(sourceAfter) === false) {
+    const gist = 'replies are lost, a rule of another program gives packets an address that the node does not have';
+    const detail = `${what}, which the node does not have: replies do not come back`;
+    return {kind: 'postrouting-broken', variant: 'address-of-no-node', rule, detail, gist};
+  }
   const isAnswered = environment.isKnownOutside?.(sourceAfter) !== false || (end !== null && environment.isLocal(end) !== false);
   return isAnswered ? null : {kind: 'undecided-path', rule, detail: `${what}, ${unknownOutside}`};
 }

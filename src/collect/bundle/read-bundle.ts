@@ -167,8 +167,9 @@ async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot>
       size > constants.MAX_STRING_LENGTH
         ? unusable(`${file} was not read: ${tooLargeText(size)}`)
         : readApiList<T>(file, () => files.readText(file), shape);
-    if (read.items !== null || !isServiceList(name)) return read;
-    return {...read, problems: read.problems.map(problem => ({...problem, list: name}))};
+    if (read.items !== null) return read;
+    const remedy = 'Write the file again: nothing of it was read.';
+    return {...read, problems: read.problems.map(problem => ({...problem, remedy, ...(isServiceList(name) ? {list: name} : {})}))};
   };
   const record = readSnapshotRecord(files.read('snapshot.json'));
   const nodes = nodeDumps(files, record);

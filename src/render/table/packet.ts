@@ -65,7 +65,16 @@ interface AnswerGroup extends PacketAnswer {
 
 function groupAnswers(answers: readonly PacketAnswer[]): readonly AnswerGroup[] {
   const keyOf = ({query, outcomes}: PacketAnswer): string =>
-    JSON.stringify([query, outcomes.map(({path, onward, ...rest}) => [rest, path.map(ruleOf), onward?.node, onward?.path?.map(ruleOf)])]);
+    JSON.stringify([
+      query,
+      outcomes.map(({path, onward, sourceAfter, ...rest}) => [
+        rest,
+        sourceAfter?.text,
+        path.map(ruleOf),
+        onward?.node,
+        onward?.path?.map(ruleOf),
+      ]),
+    ]);
   return [...Map.groupBy(answers, keyOf).values()].flatMap(all =>
     all.slice(0, 1).map(first => ({
       ...first,

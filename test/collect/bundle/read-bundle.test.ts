@@ -121,7 +121,8 @@ describe('a directory', () => {
     const links = {file: 'links.json', reason: 'it has 65 MiB, and of one file at most 64 MiB are read'};
     const metrics = {file: 'metrics', reason: 'it has 5 MiB, and of one file at most 4 MiB are read'};
     expect(api.services).toEqual([]);
-    expect(problems).toEqual([{message: `api/nodes.json was not read: ${tooLarge}`}]);
+    const remedy = 'Write the file again: nothing of it was read.';
+    expect(problems).toEqual([{message: `api/nodes.json was not read: ${tooLarge}`, remedy}]);
     expect(nodes).toMatchObject([
       {name: 'node-a', files: ['sysctls'], missing: [{file: 'iptables-save', reason: tooLarge}, links, metrics]},
     ]);

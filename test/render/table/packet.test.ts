@@ -5,7 +5,7 @@ import {askNodes} from '../../../src/run/packet/packet-flags.ts';
 import {packetRenderers} from '../../../src/render/table/packet.ts';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
-import {capturePath, snapshotOf} from '../../fixtures.ts';
+import {capturePath, snapshotOf, withFiles} from '../../fixtures.ts';
 import {hostile, plain} from '../report.ts';
 
 const toWeb = {source: '10.244.11.20', destination: 'shop/web', namespace: 'shop'};
@@ -68,6 +68,19 @@ test('a packet that both backends of iptables translate has no certain outcome',
   );
   const other = linesOf(await snapshotOf('faults/split-brain'), 'node-c', {...toWeb, destination: 'shop/nodeport'});
   expect(other[0]).toMatch(/ \(shop\/nodeport:http\) {2}3 endpoints, a third each$/);
+});
+
+test('a packet whose source address a rule of another program replaces is answered, on one node and on several', async () => {
+  const {nodes, ...rest} = await snapshotOf('healthy/1.36-iptables');
+  const hook = '-A POSTROUTING -m comment --comment "kubernetes postrouting rules"';
+  const changed = nodes.map(node => {
+    const dump = node.read('iptables-save')?.toString() ?? '';
+    return withFiles(node, {
+      'iptables-save': dump.replace(hook, `-A POSTROUTING -s 10.244.0.0/16 -j SNAT --to-source 172.18.0.12\n${hook}`),
+    });
+  });
+  const answers = askNodes(toWeb as Parameters<typeof askNodes>[0], {...rest, nodes: changed}, () => true);
+  expect(packetRenderers.tree(answers, {...plain, width: 200})).toContain('├─ 33.3% accepted 10.244.11.4:8080, masqueraded');
 });
 
 describe('a packet to a Service that reaches none of its endpoints is not called accepted', () => {

@@ -172,6 +172,7 @@ function isNoLocalDrop(path: readonly Rule[]): boolean {
   return (
     rule?.target?.name === 'DROP' &&
     ['KUBE-EXTERNAL-SERVICES', 'KUBE-SERVICES', 'KUBE-MARK-DROP'].includes(rule.chain) &&
+    path.some(({text}) => text.includes('has no local endpoints')) &&
     !isFirewallMark(path)
   );
 }
