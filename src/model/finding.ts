@@ -91,6 +91,7 @@ export type Variant =
   | 'served-without-local-endpoint'
   | 'dropped-beside-local-endpoint'
   | 'address-of-no-node'
+  | 'lost-replies'
   | 'bypass-missing'
   // ST210
   | 'ranges-not-enforced'

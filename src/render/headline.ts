@@ -198,8 +198,10 @@ const what: Readonly<Record<string, string | Words>> = {
       : variant === 'lost-host-port'
         ? 'a host port does not reach its pod, an older rule takes its packets'
         : `a rule of another program takes ${partOf(block) || 'the '}packets${toServices(affects)}${atEntry(entry)}`,
-  ST402: ({entry, affects}, block) =>
-    `a rule of another program drops or refuses ${partOf(block)}packets${toServices(affects)}${atEntry(entry)}`,
+  ST402: ({entry, affects, variant}, block) => {
+    const what = variant === 'lost-replies' ? `replies${toServices(affects).replace(/^ to/, ' of')}` : `packets${toServices(affects)}`;
+    return `a rule of another program drops or refuses ${partOf(block)}${what}${atEntry(entry)}`;
+  },
   ST403: 'a rule on the path cannot be evaluated',
   ST501: ({affects: [first] = []}) =>
     `both backends of iptables hold Service rules, and disagree${first === undefined ? '' : ` about ${namespacedName(first)}`}`,

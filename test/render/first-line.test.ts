@@ -137,6 +137,14 @@ describe('the first line says what happens, not that something is wrong', () => 
           .insertBefore(['-A POSTROUTING', 'KUBE-POSTROUTING'], '-A POSTROUTING -s 10.244.0.0/16 -j SNAT --to-source 198.51.100.99'),
     ],
     [
+      'node-b: packets are not masqueraded, a rule of another program changes their mark (ST302); 1 error',
+      given => given.rules('node-b').insertBefore(['-A FORWARD', 'KUBE-PROXY-FIREWALL'], '-A FORWARD -j MARK --set-xmark 0x0/0xffffffff'),
+    ],
+    [
+      'node-b: a rule of another program drops or refuses replies of 18 Services (ST402); 1 error',
+      given => given.rules('node-b').insertBefore(['-A FORWARD', 'KUBE-PROXY-FIREWALL'], '-A FORWARD -p tcp -m tcp --sport 8080 -j DROP'),
+    ],
+    [
       // No traffic policy of the Service is Local.
       'shop/web on node-b: kube-proxy refuses or drops connections at its cluster IP 10.96.1.1:80 although there are endpoints (ST213); 1 error',
       given =>

@@ -276,6 +276,7 @@ function lostLater(
     kind: 'dropped-by-other-rule',
     isLater: true,
     rule,
+    ...(packet === 'reply' ? {variant: 'lost-replies' as const} : {}),
     ...(isUnpromised(probe) && probe.senders?.areNodes !== true ? {severity: 'info' as const} : {}),
   } as const;
   // No policy asks that connections are not tracked.
@@ -330,7 +331,8 @@ function accepted(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCa
   const rule = unmasqueraderOf(path, {isOwn: effectCase.isOwn, mark: effectCase.context.mark});
   if (rule === null) return null;
   const how = setsMark(rule) ? 'changes their mark' : `intercepts them before ${effectCase.masquerading}`;
-  return {kind: 'postrouting-broken', rule, detail: `${who} should be masqueraded, but a third-party rule ${how}`};
+  const gist = `packets are not masqueraded, a rule of another program ${how}`;
+  return {kind: 'postrouting-broken', rule, detail: `${who} should be masqueraded, but a third-party rule ${how}`, gist};
 }
 
 /** A third-party rule that masquerades what kube-proxy leaves as it is. The address of the node itself is no loss. */

@@ -121,8 +121,9 @@ function packetTree({nodes, query, outcomes, senders, haveSameSenders}: AnswerGr
     const cause =
       reason ?? (policy === undefined || verdict !== 'drop' ? undefined : `no rule accepts it, and the policy of ${policy} is DROP`);
     const why = cause === undefined ? '' : `: ${escapeText(cause)}`;
-    lines.push(`${last ? '└─' : '├─'} ${chance}${outcomeText(outcome, style)}${why}`);
     const stem = last ? '  ' : '│ ';
+    const said = wrap(`${chance}${outcomeText(outcome, style)}${why}`, width - 3, '');
+    lines.push(...said.map((text, at) => (at > 0 ? `${stem} ${text}` : `${last ? '└─' : '├─'} ${text}`)));
     const own = paths[index] ?? [];
     put(own.slice(before, own.length - after), stem);
     if (onward === undefined) continue;

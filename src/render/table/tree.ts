@@ -157,7 +157,9 @@ function hang(
   const lines: string[] = [];
   let line = first;
   const room = width - visibleLength(rest);
-  const pieces = parts.flatMap((part, index) => (index === 0 || visibleLength(part.trimStart()) <= room ? [part] : wordsOf(part)));
+  const pieces = parts.flatMap((part, index) =>
+    (index === 0 ? visibleLength(first + part) <= width : visibleLength(part.trimStart()) <= room) ? [part] : wordsOf(part),
+  );
   for (const [index, part] of pieces.entries()) {
     if (index === 0 || visibleLength(line + part) <= width) line += part;
     else {

@@ -124,6 +124,7 @@ test('no line is wider than the terminal, except for long words', async () => {
   for (const [capture, node] of [
     ['nftables/1.36', 'node-b'],
     ['ipvs/1.36', 'node-a'],
+    ['faults/nat-flushed', 'node-a'],
   ] as const) {
     for (const width of [80, 120]) {
       for (const line of linesOf(await snapshotOf(capture), node, toWeb, width)) expect(line.length).toBeLessThanOrEqual(width + 2);

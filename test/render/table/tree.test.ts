@@ -67,6 +67,17 @@ test('a part that is wider than a line breaks at spaces', async () => {
   expect(lines).toContain('      ├─ ✓ 33.3% 10.244.11.4:8080  shop/web-1 on');
 });
 
+test('so does the reason why an outcome is undetermined, which is the first part of its line', async () => {
+  const text = tree(await traced('healthy/1.36-iptables', 'shop/web', 'node-a'), {...plain, width: 80});
+  const report = await traced('healthy/1.36-iptables', 'shop/web', 'node-a');
+  const reason = 'whether a rule matches is unknown, and it would drop packets to each of the endpoints of this Service';
+  const end = {verdict: 'undecided', reason, rule: null} as const;
+  const traces = (report.traces ?? []).map(one => ({...one, entries: one.entries.map(each => ({...each, end}))}));
+  const lines = tree({...report, traces}, {...plain, width: 80}).split('\n');
+  expect(lines.length).toBeGreaterThan(text.split('\n').length);
+  for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+});
+
 test('packets that are rejected or dropped by design are not faults', async () => {
   expect(tree(await traced('healthy/1.36-iptables', 'shop/lb-local', 'node-b'), plain)).toMatch(
     /└─ ○ dropped \(DROP\): externalTrafficPolicy is Local, and no endpoint is on this node\n +filter\/KUBE-EXTERNAL-SERVICES:\d+/,
