@@ -137,8 +137,8 @@ export function summarizeEnds<R extends RuleText>(ends: readonly ChainResult<R>[
     const other = others.find(one => samePlace(one.packet, end.packet)) ?? others[0];
     const reason = `whether this rule matches cannot be told, and it would lead to ${other === undefined ? 'something else' : pathOutcome(other)}: ${doubt.text}`;
     const isAnyway = packet.rewritten && end.inferred.every(rule => (doubtful.get(rule) ?? []).every(one => samePlace(one.packet, packet)));
-    const isLost = isLoss(end) && end.inferred.every(rule => (doubtful.get(rule) ?? []).every(isLoss));
-    const known = {...(isAnyway ? {isRewrittenAnyway: true as const} : {}), ...(isLost ? {otherLoss: outcomeOf(end)} : {})};
+    const isLost = end.inferred.every(rule => (doubtful.get(rule) ?? []).every(isLoss));
+    const known = {...(isAnyway ? {isRewrittenAnyway: true as const} : {}), ...(isLost ? {otherwise: outcomeOf(end)} : {})};
     return {packet, outcome: {...outcomeOf(undecided(end, reason)), doubt, ...known}};
   });
 }

@@ -30,8 +30,8 @@ export interface Outcome<R extends RuleText = Rule> {
   readonly policy?: string;
   /** The rule whose match is unknown, if it is one rule. */
   readonly doubt?: R;
-  /** How the packet is lost without the rules whose match is unknown, where it is lost with them too. */
-  readonly otherLoss?: Outcome<R>;
+  /** The outcome without the rules whose match is unknown, where it is lost with them. */
+  readonly otherwise?: Outcome<R>;
 }
 
 /** A packet at one point of its path through the rules: the first of a new connection, unless it has a `connection`. */
@@ -300,6 +300,18 @@ export interface ConnectionOutcome extends Outcome<NodeRule>, Pick<Packet, 'draw
     /** The share of these connections, where it depends on the source port that is drawn for them; otherwise left out. */
     readonly share?: number;
   };
+  readonly otherwise?: ConnectionOutcome;
+}
+
+/** An outcome that is undecided although the connection is lost in any case is that without the rules whose match is unknown. */
+export function inAnyCase<O extends ConnectionOutcome>(outcome: O): O | NonNullable<O['otherwise']> {
+  const {otherwise} = outcome;
+  return otherwise !== undefined && isLost(otherwise) ? otherwise : outcome;
+}
+
+/** Whether a connection is surely lost: its first packet, or a later one. */
+export function isLost({verdict, lost}: ConnectionOutcome): boolean {
+  return verdict === 'drop' || verdict === 'reject' || (lost !== undefined && isLost(inAnyCase(lost.outcome)));
 }
 
 /** A rule on the path through a node: of nftables, or of iptables. */

@@ -6,6 +6,7 @@ import {
   askAddress,
   type Connection,
   type ConnectionOutcome,
+  isLost,
   type Environment,
   type NodeRule,
   type Outcome,
@@ -132,7 +133,7 @@ interface Endpoints {
  */
 export function walkConnection(side: Side, packet: Packet, {pods, signature}: Endpoints): readonly ConnectionOutcome[] {
   const known = new Map<string, readonly Later[]>();
-  return walkToEnds(side, packet).flatMap(({outcome, packet: end}) => {
+  const follow = ({outcome, packet: end}: OutcomeEnd<NodeRule>): readonly ConnectionOutcome[] => {
     const {destination, port} = end;
     if (outcome.verdict !== 'accept' || (outcome.destination === null && !holds(pods, destination.value))) return [outcome];
     const source = `${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.drawnPorts?.join() ?? ''}`;
@@ -145,6 +146,13 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
       probability: outcome.probability * share,
       ...(lost === undefined ? {} : {lost: share < 1 ? {...lost, share} : lost}),
     }));
+  };
+  return walkToEnds(side, packet).flatMap(end => {
+    const {otherwise, ...outcome} = end.outcome;
+    if (otherwise?.verdict !== 'accept') return follow(end);
+    // Its replies may be lost whether or not the first packet is.
+    const followed = follow({...end, outcome: otherwise});
+    return followed.every(isLost) ? followed.map(one => ({...outcome, probability: one.probability, otherwise: one})) : [outcome];
   });
 }
 

@@ -3,6 +3,7 @@ import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {parseNftJson} from '../../src/parse/nftables/nft-json.ts';
 import {parseInterval} from '../../src/parse/nftables/address-list.ts';
 import {type Side, walkConnection, walkSide} from '../../src/trace/side.ts';
+import {inAnyCase} from '../../src/trace/packet.ts';
 import {environment, packetOf, ruleset} from './send.ts';
 
 const dnat = '-A PREROUTING -d 10.96.0.7/32 -j DNAT --to-destination 10.244.1.5:8080';
@@ -68,6 +69,18 @@ describe('a connection is served if its first packet, the reply and the next pac
     ],
   ])('%s', (_, tables, expected) => {
     expect(connection(side(tables))).toBe(expected);
+  });
+
+  test.each([
+    ['lost in any case where a rule drops the replies', '-A FORWARD -s 10.244.1.5/32 -j DROP', 'accept reply DROP'],
+    ['undecided where none does', '', 'undecided served'],
+  ])('a first packet that a rule of unknown match may drop is %s', (_, rule, expected) => {
+    const filter = `-A FORWARD -m bpf --bytecode "1,6 0 0 1" -j DROP\n${rule}`.trim();
+    const endpoints = {pods: [[0x0af40100n, 0x0af401ffn]] as const, signature: (text: string) => text};
+    const [outcome] = walkConnection(side({filter}), {...packetOf(fromPod), sourcePort: 40_000}, endpoints).map(one => inAnyCase(one));
+    const {verdict, lost} = outcome ?? {};
+    const later = lost === undefined ? 'served' : `${lost.packet} ${inAnyCase(lost.outcome).verdict.toUpperCase()}`;
+    expect(`${verdict} ${later}`).toBe(expected);
   });
 
   test('an endpoint that is the client itself loses its own answers, whatever zone a rule gives the first direction', () => {

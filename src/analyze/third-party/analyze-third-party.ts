@@ -10,7 +10,7 @@ import {once} from '../../model/once.ts';
 import type {Severity} from '../../model/finding.ts';
 import {usesClusterEndpoints} from '../../model/service-port.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
-import type {AlikeInterfaces, ConnectionOutcome, Environment, NodeRule} from '../../trace/packet.ts';
+import {type AlikeInterfaces, type ConnectionOutcome, type Environment, inAnyCase, type NodeRule} from '../../trace/packet.ts';
 import type {NoteCondition} from '../../trace/sender-space.ts';
 import {drawnPorts} from '../../trace/run-rule.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
@@ -311,7 +311,7 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     effort.left -= classes.length;
     effort.isCut ||= isCut;
     return classes.flatMap(([own, {alone, outcomes: walked}, space]) => {
-      const outcomes = walked.map(outcome => outcome.otherLoss ?? outcome);
+      const outcomes = walked.map(outcome => inAnyCase(outcome));
       refusals.note(outcomes);
       const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
       const effectOf = (outcome: ConnectionOutcome): readonly RuleEffect[] => {

@@ -9,7 +9,7 @@ import type {ServicePort} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
-import type {ConnectionOutcome, Environment, NodeRule} from '../../trace/packet.ts';
+import {type ConnectionOutcome, type Environment, inAnyCase, type NodeRule} from '../../trace/packet.ts';
 import {unknownOutside} from '../outcomes/environment.ts';
 import {describePathOutcome, near, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
@@ -262,7 +262,7 @@ function lostLater(
   walkedProbe: WalkedProbe,
   effectCase: EffectCase,
 ): Effect | null {
-  const outcome = found.otherLoss ?? found;
+  const outcome = inAnyCase(found);
   const {probe} = walkedProbe;
   const part = share < 1 ? `${Math.max(1, Math.round(share * 100))}% of ` : '';
   const who = packet === 'reply' ? `replies to ${part}${whose(probe)}` : `${whose(probe)} on open connections`;
