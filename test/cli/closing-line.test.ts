@@ -1,6 +1,6 @@
 import process from 'node:process';
 import {afterEach, describe, expect, test, vi} from 'vitest';
-import {withClosingLine} from '../../src/cli/terminal.ts';
+import {withClosingLine} from '../../src/cli/closing-line.ts';
 import {findingOf, plain, reportOf, unreadNode} from '../render/report.ts';
 
 const one = (severity: 'error' | 'warning') =>

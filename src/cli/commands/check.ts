@@ -16,7 +16,7 @@ import {
 import {writableFile} from '../output-file.ts';
 import {pieceRenderers, renderers} from '../../render/index.ts';
 import type {PieceRenderer} from '../../render/renderer.ts';
-import {withClosingLine} from '../terminal.ts';
+import {withClosingLine} from '../closing-line.ts';
 import type {Report} from '../../model/report.ts';
 import {planCheckRenderers, planExitCode} from '../../render/preview/plan-check.ts';
 import type {PreviewPlan} from '../../model/preview.ts';

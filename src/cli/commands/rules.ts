@@ -119,7 +119,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
   ): Promise<Snapshot> {
     if (flags.from !== undefined) return this.snapshot(flags.from, flags);
     if (isOfManifestsAlone(flags)) return emptySnapshot;
-    const {readApi} = await import('../../run/rules/choose-rules-node.ts');
+    const {readApi} = await import('../../run/rules/read-api.ts');
     return this.withCluster(flags, ({cluster, signal}) => unlessAborted(readApi(cluster, flags['for-node']), signal));
   }
 }

@@ -14,7 +14,7 @@ import {
   sourceFlags,
   verboseFlag,
 } from '../options/flags.ts';
-import {withClosingLine} from '../terminal.ts';
+import {withClosingLine} from '../closing-line.ts';
 import {traceRenderers} from '../../render/index.ts';
 import {isRulesAlone} from '../../model/snapshot.ts';
 import {reportRulesAlone} from '../../diagnosis/report-rules-alone.ts';

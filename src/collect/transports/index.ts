@@ -1,5 +1,4 @@
 import type {Permission} from '../../model/access.ts';
-import {debugPermissions, execPermissions, nodeProxyPermission} from '../access/review-access.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import type {Transport} from '../node/transport.ts';
 import {type DebugOptions, debugTransport} from './debug.ts';
@@ -71,4 +70,39 @@ export const transportNames: readonly string[] = ['auto', ...Object.keys(transpo
 
 export function transportNamed(name: TransportName | 'auto', settings: TransportSettings): Transport {
   return transports[name === 'auto' ? automatic : name].make(settings);
+}
+
+/** For running commands in pods of a namespace. */
+function execPermissions(namespace: string): readonly Permission[] {
+  const exec = {group: '', resource: 'pods', subresource: 'exec', namespace, needed: true} as const;
+  return [
+    {...exec, verb: 'get', purpose: 'exec (a WebSocket begins with a GET)', without: 'no node is read'},
+    // Kubernetes 1.35 requires both.
+    {...exec, verb: 'create', purpose: 'exec', without: 'no node is read (Kubernetes before 1.35 does not ask for it)'},
+  ];
+}
+
+/** For reading kube-proxy's pages through the API server: images of kube-proxy have no HTTP client. */
+const nodeProxyPermission: Permission = {
+  verb: 'get',
+  group: '',
+  resource: 'nodes',
+  subresource: 'proxy',
+  namespace: null,
+  needed: false,
+  purpose: "kube-proxy's health, metrics and settings",
+  without: 'ST505 does not know whether kube-proxy is healthy',
+  opens: 'the kubelets: whoever has it can run commands in every pod',
+};
+
+/** For creating a pod on each node, running commands in it, and deleting it. */
+function debugPermissions(namespace: string): readonly Permission[] {
+  const pods = {group: '', resource: 'pods', namespace, needed: true} as const;
+  return [
+    {...pods, verb: 'create', purpose: 'a debug pod on each node', without: 'no node is read'},
+    {...pods, verb: 'get', purpose: 'to see the debug pod start', without: 'no node is read'},
+    {...pods, verb: 'delete', purpose: 'to delete the debug pod', without: 'debug pods stay until their time is up'},
+    {...pods, verb: 'list', needed: false, purpose: 'debug pods that a killed run left', without: 'they stay until their time is up'},
+    ...execPermissions(namespace),
+  ];
 }
