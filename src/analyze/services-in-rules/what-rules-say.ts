@@ -38,7 +38,7 @@ export function unmetRules({tables}: Ruleset): readonly string[] {
     [...chains.values()].flatMap(chain =>
       /^KUBE-(?:SVC|SEP|SVL|EXT|FW|XLB|SERVICES|NODEPORTS)/.test(chain.name)
         ? []
-        : [...afterTheEnd(chain), ...sharedPorts(chain, chains), ...toNobody(chain), ...droppedAtEnd(chain)],
+        : [...afterTheEnd(chain), ...sharedPorts(chain, chains), ...toNobody(chain), ...droppedAtEnd(chain), ...admitsNothing(chain)],
     ),
   );
 }
@@ -56,6 +56,16 @@ function droppedAtEnd(chain: Chain): readonly string[] {
   return rules.every(isNarrow)
     ? [
         'the policy of filter/FORWARD is DROP, and no rule of it accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD',
+      ]
+    : [];
+}
+
+/** An INPUT that drops, and that has only what kube-proxy and kubelet write: these accept nothing. */
+function admitsNothing(chain: Chain): readonly string[] {
+  if (chain.table !== 'filter' || chain.name !== 'INPUT' || chain.policy !== 'DROP' || !chain.complete) return [];
+  return chain.rules().every(({target}) => target === null || /^(?:KUBE-(?!ROUTER)|DROP$|REJECT$|LOG$|RETURN$)/.test(target.name))
+    ? [
+        'the policy of filter/INPUT is DROP, and no rule of it accepts anything: the node gets no packet for itself, not that of kubelet or SSH',
       ]
     : [];
 }

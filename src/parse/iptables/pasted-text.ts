@@ -234,7 +234,6 @@ const listMark = new RegExp(`^\\s*(?:[-*+\u2022]|\\d+[.)])\\s+\`?(?=${begins})`)
 const lineNumber = new RegExp(`^\\s*\\d+(?:[:|]|\\s|\t)\\s*(?=${begins})`);
 /** `Nov 14 11:06:11 node-a kube-proxy[12085]: `, which logs put before what kube-proxy gives to iptables-restore. */
 const logMark = new RegExp(`^[A-Z0-9]\\S*\\s[^"]{0,80}?\\S\\[\\d+\\]: (?=${begins})`);
-
 function withoutMarks(line: string): string {
   let text = line;
   if (/^\s*>/.test(text)) text = text.replace(quoteMark, '');

@@ -16,6 +16,8 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     ...withoutSlices(own),
     ...withoutBackends(own),
     ...failedInserts(own),
+    ...closedByUfw(own),
+    ...warnedByMicrok8s(own),
   ];
 }
 
@@ -123,8 +125,28 @@ function failedInserts(lines: readonly string[]): readonly string[] {
       ];
 }
 
+/** `ufw status verbose`. Rules that admit a network or an interface may be those of pods. */
+function closedByUfw(lines: readonly string[]): readonly string[] {
+  const at = lines.findIndex(line => /^\s*Default: .*\bdeny \(routed\)/.test(line));
+  const end = lines.findIndex((line, place) => place > at && /^\S*[$#] /.test(line));
+  const own = at < 0 ? [] : lines.slice(at, end < 0 ? undefined : end);
+  const admits = own.some(line => /\bALLOW FWD\b|\b(?:ALLOW|LIMIT)\b.*\d\/\d|^\s*\S+ on \w.*ALLOW|ALLOW.* on \w/.test(line));
+  return own.length === 0 || admits
+    ? []
+    : [
+        'ufw is active, and no rule of it admits the network of pods: it drops what they send to this node, and what passes the node ("deny (routed)") unless rules of the network plugin accept it',
+      ];
+}
+
+function warnedByMicrok8s(lines: readonly string[]): readonly string[] {
+  return lines.some(line => /\bIPtables FORWARD policy is DROP\b/i.test(line))
+    ? ['the policy of filter/FORWARD is DROP, as microk8s inspect says: packets of pods are dropped where no rule accepts them']
+    : [];
+}
+
 /** Words without which no line of a text tells anything here. */
-const telling = /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed/;
+const telling =
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed|deny \(routed\)|FORWARD policy is/;
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

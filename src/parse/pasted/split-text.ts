@@ -86,12 +86,30 @@ function describedService(lines: readonly string[]): string | null {
     ? ' Without a selector its endpoints are those of an EndpointSlice or Endpoints that somebody writes: its name and ports must be those of the Service.'
     : selector === '<none>'
       ? ''
-      : ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
+      : selectedPods(lines, selector) || ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
   const said =
     ends === '<none>' || ends === ''
       ? `${service} has no endpoint${why}: kube-proxy refuses connections to it by design.${pods}`
       : `${service} has endpoints (${ends}).`;
   return `is what kubectl describe prints, without rules: ${said} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
+}
+
+/** What `kubectl get pods --show-labels` says of a selector; empty where it is not there. */
+function selectedPods(lines: readonly string[], selector: string): string {
+  const pods = lines.flatMap(line => {
+    const [, name = '', ready = '', state = '', labels] = /^\s*(\S+)\s+(\d+\/\d+)\s+(\S+)\s.*\s(\S+=\S*)\s*$/.exec(undecorate(line)) ?? [];
+    return labels === undefined ? [] : [{name, ready, state, labels: labels.split(',')}];
+  });
+  const wanted = selector.split(',');
+  const own = pods.filter(({labels}) => wanted.every(label => labels.includes(label)));
+  const [first] = pods;
+  if (first === undefined) return '';
+  if (own.length === 0)
+    return ` No pod that is listed has the labels of its selector (${selector}): ${first.name} has ${first.labels.join(', ')}.`;
+  const unready = own.filter(({ready}) => ready.split('/')[0] !== ready.split('/')[1]);
+  return unready.length < own.length
+    ? ''
+    : ` The pods that it selects are not ready: ${someOf(unready.map(({name, state}) => `${name} (${state})`))}.`;
 }
 
 /** Of rows without a chain: those that send one port to different places. In one chain the first wins. */
@@ -172,6 +190,8 @@ const otherTools = [
   'net.ipv4.ip_forward',
   'admin prohibited',
   'table full, dropping',
+  'FORWARD policy is',
+  'deny (routed)',
   'ClusterIP ',
   'NodePort ',
 ];
