@@ -973,23 +973,6 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
     isIPv4Only: true,
     ...decided,
   },
-  {
-    name: 'added-then-dropped',
-    load: [
-      nft(
-        'table ip brute {\n set seen { type ipv4_addr; flags dynamic,timeout; timeout 5m; size 65535; }\n chain forward { type filter hook forward priority 0; policy accept; ct state new ip saddr 10.244.11.4 tcp dport 8080 add @seen { ip saddr }; ip saddr @seen drop; }\n}\n',
-      ),
-    ],
-    isIPv4Only: true,
-  },
-  {
-    name: 'set-target',
-    load: [
-      ipset('create knock hash:ip timeout 600'),
-      rules('mangle', '-A PREROUTING -i cali5 -p tcp -m tcp --dport 80 -j SET --add-set knock src --exist'),
-      rules('filter', '-I FORWARD -m set --match-set knock src -j DROP'),
-    ],
-  },
   {name: 'nat-input-snat', load: [rules('nat', '-A INPUT -s 10.244.0.0/16 -j SNAT --to-source 172.18.0.50')], isPurpose: true},
   {
     name: 'calico-pre-dnat',
