@@ -33,7 +33,9 @@ export function diffBundles(before: DiffSide, after: DiffSide): BundleDiff {
   const whole = before.snapshot !== null && after.snapshot !== null ? [before.snapshot, after.snapshot] : [];
   const [old, young] = whole;
   const objects =
-    old === undefined || young === undefined ? noObjects('a report contains no Services, endpoints or rules') : diffSnapshots(old, young);
+    old === undefined || young === undefined
+      ? {services: [], endpoints: [], rules: [], notCompared: ['a report contains no Services, endpoints or rules']}
+      : diffSnapshots(old, young);
   return {
     ...objects,
     nodes: diffNodes(before.report.nodes, after.report.nodes),
@@ -57,10 +59,6 @@ function unreadReasons(before: DiffSide, after: DiffSide): readonly string[] {
 }
 
 type Objects = Pick<BundleDiff, 'services' | 'endpoints' | 'rules' | 'notCompared'>;
-
-function noObjects(reason: string): Objects {
-  return {services: [], endpoints: [], rules: [], notCompared: [reason]};
-}
 
 function diffSnapshots(before: Snapshot, after: Snapshot): Objects {
   const [old, young] = [before.api, after.api];

@@ -54,7 +54,7 @@ export const causeBlocks = once((findings: readonly Finding[]): readonly Finding
   }
   return blocks
     .map(block => ({block, order: orderOf(block)}))
-    .sort((a, b) => compareBlocks(a.order, b.order))
+    .sort((a, b) => compareOrders(a.order, b.order))
     .map(({block}) => block);
 });
 
@@ -70,48 +70,30 @@ export const freshFindings = once((findings: readonly Finding[]) => {
 
 const minAlike = 3;
 
+/** For sorting: the first number that differs decides, and the smaller one comes first. */
+export function compareOrders(a: readonly number[], b: readonly number[]): number {
+  return a.map((number, index) => number - (b[index] ?? 0)).find(difference => difference !== 0) ?? 0;
+}
+
 /** By severity; of one severity the block that explains most first, then the one that hits most pods; what a baseline knows, and advice about objects, come last. */
-function compareBlocks(a: BlockOrder, b: BlockOrder): number {
-  return (
-    a.severity - b.severity ||
-    a.known - b.known ||
-    a.read - b.read ||
-    b.explains - a.explains ||
-    b.lost - a.lost ||
-    a.advice - b.advice ||
-    a.missing - b.missing
-  );
-}
-
-interface BlockOrder {
-  readonly severity: number;
-  /** 1 if a baseline knows it. */
-  readonly known: number;
-  /** 0 for what was not read, which makes a report incomplete. */
-  readonly read: number;
-  /** 1 for advice about objects of the API, 0 for what nodes have. */
-  readonly advice: number;
-  /** 1 for an endpoint that gets nothing: clients notice where their connections go instead. */
-  readonly missing: number;
-  /** 0 if it explains nothing but itself. */
-  readonly explains: number;
-  /** For how many pods all connections would be lost, together. */
-  readonly lost: number;
-}
-
-function orderOf(block: FindingBlock): BlockOrder {
+function orderOf(block: FindingBlock): readonly number[] {
   const all = membersOf(block);
+  const {code} = block.finding;
   const ofNode = Map.groupBy(all, ({node = ''}) => node);
   const lost = [...ofNode.values()].map(own => own.reduce((most, {hits}) => Math.max(most, lostPods(hits)), 0));
-  return {
-    severity: severities.indexOf(severityOf(block)),
-    known: Number(all.every(({known}) => known)),
-    read: Number(!block.finding.code.startsWith('ST9')),
-    advice: Number(block.nodes.length === 0 && block.finding.code.startsWith('ST1')),
-    missing: Number(block.finding.code === 'ST202'),
-    explains: isCauseBlock(block) ? block.effects.length + 1 : 0,
-    lost: lost.reduce((sum, pods) => sum + pods, 0),
-  };
+  return [
+    severities.indexOf(severityOf(block)),
+    Number(all.every(({known}) => known)),
+    // What was not read makes a report incomplete.
+    Number(!code.startsWith('ST9')),
+    isCauseBlock(block) ? -block.effects.length - 1 : 0,
+    // For how many pods all connections would be lost, together.
+    -lost.reduce((sum, pods) => sum + pods, 0),
+    // Advice about objects of the API comes after what nodes have.
+    Number(block.nodes.length === 0 && code.startsWith('ST1')),
+    // Of an endpoint that gets nothing, clients notice where their connections go instead.
+    Number(code === 'ST202'),
+  ];
 }
 
 /** The worst of its findings. */

@@ -99,3 +99,8 @@ export function visibleLength(text: string): number {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: color codes and links begin with one
   return text.replace(/\u001b(?:\[\d+m|\]8;;[^\u001b]*\u001b\\)/g, '').length;
 }
+
+/** With blanks behind it, up to so many columns. */
+export function padded(text: string, width: number): string {
+  return text + ' '.repeat(Math.max(width - visibleLength(text), 0));
+}

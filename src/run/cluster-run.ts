@@ -1,13 +1,14 @@
 import type {DiagnoseOptions} from '../diagnosis/diagnosis-options.ts';
 import type {Clock} from './clock.ts';
 import type {ProgressLine} from './nodes/node-intake.ts';
-import type {OpenCluster, ParsedAgentsFlags, ParsedConnectionFlags} from './open-cluster.ts';
+import type {ConnectionFlags} from '../collect/kube/kubeconfig.ts';
+import type {OpenCluster, ParsedAgentsFlags} from './open-cluster.ts';
 import type {ParsedTransportFlags} from './nodes/node-source.ts';
 import type {WaitLimit} from './options/wait-limit.ts';
 import type {ScopeFlags} from './scope/choose-nodes.ts';
 
 export type ClusterFlags = ScopeFlags &
-  ParsedConnectionFlags &
+  ConnectionFlags &
   ParsedTransportFlags &
   ParsedAgentsFlags &
   ParsedEvaluationFlags & {

@@ -16,6 +16,7 @@ import {newestProxy} from '../model/proxy-config.ts';
 import type {Report} from '../model/report.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {Problem} from '../model/snapshot.ts';
+import {addressesOf} from './scope/select-services.ts';
 import {namespacedName} from '../model/text.ts';
 import {Interrupted} from './clock.ts';
 import {unlessAborted} from '../collect/unless-aborted.ts';
@@ -212,16 +213,10 @@ export function requestedEntries(
   slices: readonly EndpointSliceObject[],
   chainsOfPort: number,
 ): RequestedEntries {
-  const addresses = services.flatMap(({spec, status}) => [
-    ...(spec?.clusterIPs ?? []),
-    ...(spec?.clusterIP === undefined ? [] : [spec.clusterIP]),
-    ...(spec?.externalIPs ?? []),
-    ...(status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => ip ?? []),
-  ]);
   const nodePorts = services.flatMap(({spec}) => (spec?.ports ?? []).flatMap(({nodePort}) => nodePort ?? []));
   return {
     names: new Set(services.map(({metadata}) => namespacedName(metadata))),
-    addresses: new Set(addresses.flatMap(address => canonicalAddress(address) ?? [])),
+    addresses: new Set(services.flatMap(addressesOf).flatMap(address => canonicalAddress(address) ?? [])),
     nodePorts: new Set(nodePorts),
     chainsOfPort,
     likelyChains: likelyChains(services, slices),

@@ -1,3 +1,4 @@
+import {setTimeout} from 'node:timers/promises';
 import {ClusterReader, type ClusterScope} from '../collect/cluster/cluster-reader.ts';
 import {readServices, type ServiceObjects} from '../collect/cluster/read-cluster.ts';
 import {ApiError, type KubeApi} from '../collect/kube/kube-api.ts';
@@ -146,15 +147,9 @@ function countPlaces(scope: ClusterScope): number {
 }
 
 /** Uses the system clock even if the run has another clock, because watches do too. In milliseconds. */
-function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
-  return new Promise(resolve => {
-    const timer = setTimeout(resolve, milliseconds);
-    const stop = (): void => {
-      clearTimeout(timer);
-      resolve();
-    };
-    signal?.addEventListener('abort', stop, {once: true});
-  });
+async function pause(milliseconds: number, signal?: AbortSignal): Promise<void> {
+  // It rejects only when the signal is aborted, which ends the pause.
+  await setTimeout(milliseconds, undefined, {signal}).catch(() => {});
 }
 
 const [step, maxWatchDelay, betweenPolls] = [50, 1500, 2000];

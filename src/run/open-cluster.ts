@@ -18,63 +18,13 @@ export interface OpenCluster extends Disposable {
  * The API server that kubectl would use with these flags; sends no request yet. Throws a KubeconfigError or a CLIError, which both mean
  * wrong use.
  */
-export function openCluster(flags: ParsedConnectionFlags, userAgent = 'svc-trace'): OpenCluster {
+export function openCluster(flags: ConnectionFlags, userAgent = 'svc-trace'): OpenCluster {
   const text = flags['request-timeout'] ?? '0';
   const requestTimeout = parseTimeout(text);
   if (requestTimeout === null) throw wrongUse(`--request-timeout: "${text}" is not a duration; write 30s, 1m or 0`);
-  const connection = loadConnection(asConnectionFlags(flags));
+  const connection = loadConnection(flags);
   const api = createKubeApi(connection, {requestTimeout, userAgent});
   return {api, description: connection.description, namespace: connection.namespace, [Symbol.dispose]: () => api.close()};
-}
-
-/** The parsed values of `connectionFlags`, with `-n`. */
-export interface ParsedConnectionFlags
-  extends Pick<ConnectionFlags, 'kubeconfig' | 'context' | 'cluster' | 'user' | 'namespace' | 'server' | 'token' | 'as'> {
-  readonly 'as-group'?: readonly string[] | undefined;
-  readonly 'as-uid'?: string | undefined;
-  readonly 'as-user-extra'?: readonly string[] | undefined;
-  readonly 'certificate-authority'?: string | undefined;
-  readonly 'client-certificate'?: string | undefined;
-  readonly 'client-key'?: string | undefined;
-  readonly 'insecure-skip-tls-verify'?: boolean | undefined;
-  readonly 'tls-server-name'?: string | undefined;
-  readonly 'proxy-url'?: string | undefined;
-  readonly 'request-timeout'?: string | undefined;
-}
-
-export function asConnectionFlags(flags: ParsedConnectionFlags): ConnectionFlags {
-  const {kubeconfig, context, cluster, user, namespace, server, token, as} = flags;
-  return {
-    kubeconfig,
-    context,
-    cluster,
-    user,
-    namespace,
-    server,
-    token,
-    as,
-    asGroups: flags['as-group'],
-    asUid: flags['as-uid'],
-    asUserExtra: flags['as-user-extra'] === undefined ? undefined : extraOf(flags['as-user-extra']),
-    certificateAuthority: flags['certificate-authority'],
-    clientCertificate: flags['client-certificate'],
-    clientKey: flags['client-key'],
-    insecureSkipTlsVerify: flags['insecure-skip-tls-verify'],
-    tlsServerName: flags['tls-server-name'],
-    proxyUrl: flags['proxy-url'],
-  };
-}
-
-/** A key may be repeated. kubectl ignores an argument that is not KEY=VALUE; here it is an error. */
-function extraOf(pairs: readonly string[]): Readonly<Record<string, readonly string[]>> {
-  const extra: Record<string, string[]> = {};
-  for (const pair of pairs) {
-    const at = pair.indexOf('=');
-    if (at < 1) throw wrongUse(`--as-user-extra: "${pair}" is not KEY=VALUE`);
-    const key = pair.slice(0, at);
-    extra[key] = [...(extra[key] ?? []), pair.slice(at + 1)];
-  }
-  return extra;
 }
 
 /** The parsed values of `agentsFlags`. */

@@ -8,7 +8,7 @@ import {readTextFile} from '../../collect/text-file.ts';
 import {readBundle, UnreadableBundle} from '../../collect/bundle/read-bundle.ts';
 import type {ClusterFlags, ClusterRun} from '../../run/cluster-run.ts';
 import {Interrupted, listenForInterruption, systemClock} from '../../run/clock.ts';
-import type {ParsedConnectionFlags} from '../../run/open-cluster.ts';
+import type {ConnectionFlags} from '../../collect/kube/kubeconfig.ts';
 import {commandText, diagnoseOptions, selectNodes} from '../options/diagnose-options.ts';
 import type {WaitLimit} from '../../run/options/wait-limit.ts';
 import {diagnose} from '../../diagnose.ts';
@@ -31,7 +31,7 @@ import {errorText, plural, shellWord, UnreadableText} from '../../model/text.ts'
 import {wrongUse} from '../../run/wrong-use.ts';
 
 /** The flags of a connection to a cluster. */
-export type LiveFlags = ParsedConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
+export type LiveFlags = ConnectionFlags & {readonly quiet: boolean; readonly 'no-progress': boolean};
 export type ArchiveFlag = {readonly 'max-archive-size': number};
 type ReportFlags = ArchiveFlag & ClusterFlags & LiveFlags & {readonly from?: string | undefined; readonly output?: string};
 type ReportOptions = ClusterRun['options'];

@@ -2,7 +2,7 @@ import process from 'node:process';
 import {listNames} from '../../collect/cluster/cluster-reader.ts';
 import {readBundle} from '../../collect/bundle/read-bundle.ts';
 import {loadKubeconfig} from '../../collect/kube/load-kubeconfig.ts';
-import type {ParsedConnectionFlags} from '../../run/open-cluster.ts';
+import type {ConnectionFlags} from '../../collect/kube/kubeconfig.ts';
 import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {Candidate, CommandWords, ValueKind} from './complete.ts';
 import {namespacedName} from '../../model/text.ts';
@@ -58,14 +58,13 @@ async function podNames(source: NameSource, typed: string): Promise<readonly Can
   return (await source.list('pods', source.namespace)).map(({name}) => ({value: `pod/${name}`}));
 }
 
-async function clusterNames(flags: ParsedConnectionFlags, requestTimeout: number): Promise<NameSource> {
+async function clusterNames(flags: ConnectionFlags, requestTimeout: number): Promise<NameSource> {
   // Completion from the kubeconfig or a bundle needs no client.
-  const [{createKubeApi}, {loadConnection}, {asConnectionFlags}] = await Promise.all([
+  const [{createKubeApi}, {loadConnection}] = await Promise.all([
     import('../../collect/kube/create-kube-api.ts'),
     import('../../collect/kube/load-connection.ts'),
-    import('../../run/open-cluster.ts'),
   ]);
-  const connection = loadConnection(asConnectionFlags(flags), {interactive: false, quiet: true});
+  const connection = loadConnection(flags, {interactive: false, quiet: true});
   const api = createKubeApi(connection, {requestTimeout});
   return {
     namespace: connection.namespace,
@@ -92,7 +91,7 @@ async function bundleNames(path: string): Promise<NameSource> {
   };
 }
 
-function connectionOf(flags: CommandWords['flags']): ParsedConnectionFlags {
+function connectionOf(flags: CommandWords['flags']): ConnectionFlags {
   const values = Object.fromEntries([...flags].map(([name, given]) => [name, given.at(-1)]));
   return {
     ...values,

@@ -61,25 +61,27 @@ export class KubeconfigError extends Error {
   override readonly name = 'KubeconfigError';
 }
 
-/** kubectl's own flags. An undefined or empty value means that the flag was not given. */
+/** kubectl's own flags, `connectionFlags` and `-n`. An undefined or empty value means that the flag was not given. */
 export interface ConnectionFlags {
   readonly kubeconfig?: string | undefined;
   readonly context?: string | undefined;
   readonly cluster?: string | undefined;
   readonly user?: string | undefined;
   readonly namespace?: string | undefined;
+  readonly 'request-timeout'?: string | undefined;
   readonly server?: string | undefined;
   readonly token?: string | undefined;
   readonly as?: string | undefined;
-  readonly asGroups?: readonly string[] | undefined;
-  readonly asUid?: string | undefined;
-  readonly asUserExtra?: Readonly<Record<string, readonly string[]>> | undefined;
-  readonly certificateAuthority?: string | undefined;
-  readonly clientCertificate?: string | undefined;
-  readonly clientKey?: string | undefined;
-  readonly insecureSkipTlsVerify?: boolean | undefined;
-  readonly tlsServerName?: string | undefined;
-  readonly proxyUrl?: string | undefined;
+  readonly 'as-group'?: readonly string[] | undefined;
+  readonly 'as-uid'?: string | undefined;
+  /** `KEY=VALUE`. */
+  readonly 'as-user-extra'?: readonly string[] | undefined;
+  readonly 'certificate-authority'?: string | undefined;
+  readonly 'client-certificate'?: string | undefined;
+  readonly 'client-key'?: string | undefined;
+  readonly 'insecure-skip-tls-verify'?: boolean | undefined;
+  readonly 'tls-server-name'?: string | undefined;
+  readonly 'proxy-url'?: string | undefined;
 }
 
 const units: Readonly<Record<string, number>> = {h: 3_600_000, m: 60_000, s: 1000, ms: 1, us: 0.001, µs: 0.001, ns: 0.000_001};

@@ -261,7 +261,13 @@ function namesKnown(what: string, entries: ReadonlyMap<string, unknown>): string
 
 /** A flag about trust replaces everything the file says about trust; `--server` also drops the file's tls-server-name. */
 function withClusterFlags(cluster: Cluster, flags: ConnectionFlags): Cluster {
-  const {server, tlsServerName, certificateAuthority, insecureSkipTlsVerify, proxyUrl} = flags;
+  const {
+    server,
+    'tls-server-name': tlsServerName,
+    'certificate-authority': certificateAuthority,
+    'insecure-skip-tls-verify': insecureSkipTlsVerify,
+    'proxy-url': proxyUrl,
+  } = flags;
   const {
     'certificate-authority': ca,
     'certificate-authority-data': caData,
@@ -283,7 +289,7 @@ function withClusterFlags(cluster: Cluster, flags: ConnectionFlags): Cluster {
 }
 
 function withUserFlags(user: User, flags: ConnectionFlags): User {
-  const {token, clientCertificate, clientKey} = flags;
+  const {token, 'client-certificate': clientCertificate, 'client-key': clientKey} = flags;
   return given({
     ...user,
     ...(token ? {token, tokenFile: undefined} : {}),
@@ -294,13 +300,26 @@ function withUserFlags(user: User, flags: ConnectionFlags): User {
 }
 
 /** Extra is merged by key; for all other fields a flag replaces the value of the file. */
-function impersonatedUser(user: User, {as, asGroups, asUid, asUserExtra}: ConnectionFlags): User {
+function impersonatedUser(user: User, flags: ConnectionFlags): User {
+  const {as, 'as-group': groups, 'as-uid': uid, 'as-user-extra': extra} = flags;
   return {
     ...(as ? {as} : {}),
-    ...(asGroups?.length ? {'as-groups': asGroups} : {}),
-    ...(asUid ? {'as-uid': asUid} : {}),
-    ...(asUserExtra ? {'as-user-extra': {...user['as-user-extra'], ...asUserExtra}} : {}),
+    ...(groups?.length ? {'as-groups': groups} : {}),
+    ...(uid ? {'as-uid': uid} : {}),
+    ...(extra ? {'as-user-extra': {...user['as-user-extra'], ...extraOf(extra)}} : {}),
   };
+}
+
+/** A key may be repeated. kubectl ignores an argument that is not KEY=VALUE; here it is an error. */
+function extraOf(pairs: readonly string[]): Readonly<Record<string, readonly string[]>> {
+  const extra: Record<string, string[]> = {};
+  for (const pair of pairs) {
+    const at = pair.indexOf('=');
+    if (at < 1) throw new KubeconfigError(`--as-user-extra: "${pair}" is not KEY=VALUE`);
+    const key = pair.slice(0, at);
+    extra[key] = [...(extra[key] ?? []), pair.slice(at + 1)];
+  }
+  return extra;
 }
 
 type Given<T> = {[K in keyof T]: Exclude<T[K], undefined>};
@@ -318,7 +337,7 @@ function inClusterContext(environment: NodeJS.ProcessEnv, folder: string, flags:
   const port = environment['KUBERNETES_SERVICE_PORT'];
   const token = join(folder, 'token');
   if (!host || !port || !existsSync(token) || statSync(token).isDirectory()) return null;
-  const ca = flags.certificateAuthority || join(folder, 'ca.crt');
+  const ca = flags['certificate-authority'] || join(folder, 'ca.crt');
   return {
     inPod: true,
     contextName: '',

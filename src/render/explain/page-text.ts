@@ -1,4 +1,4 @@
-import {type Style, styleOf, visibleLength, wrap} from '../terminal-text.ts';
+import {type Style, padded, styleOf, visibleLength, wrap} from '../terminal-text.ts';
 
 interface PageOptions {
   readonly color: boolean;
@@ -134,8 +134,4 @@ function rowLines(row: readonly string[], widths: readonly number[], width: numb
   return Array.from({length: height}, (_, at) =>
     `  ${columns.map((column, index) => padded(column[at] ?? '', widths[index] ?? 0)).join('  ')}`.trimEnd(),
   );
-}
-
-function padded(text: string, width: number): string {
-  return text + ' '.repeat(Math.max(width - visibleLength(text), 0));
 }

@@ -3,7 +3,7 @@ import {type Finding, severities, type Severity, type Variant} from '../../model
 import {affectsAllServices, concernsFamily, namesServices, type Report, type ReportedService} from '../../model/report.ts';
 import {groupBy, partition, pushTo, uniqueBy} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
-import {causeBlocks, type FindingGroup, loudFindings} from '../finding-blocks.ts';
+import {causeBlocks, compareOrders, type FindingGroup, loudFindings} from '../finding-blocks.ts';
 import {isIPv4, nodeList, nodeRanges, rangesText} from '../names-of-nodes.ts';
 import {escapeText} from '../terminal-text.ts';
 
@@ -245,7 +245,7 @@ export function worstFirst(groups: readonly NodeGroup[], cells: MatrixCells, row
       const isCause = cells.hasOwn(group);
       return {group, key: [isCause ? 0 : 1, -cells.faults(group, rows), isCause ? -group.nodes.length : group.nodes.length]};
     })
-    .sort((a, b) => a.key.map((part, at) => part - (b.key[at] ?? 0)).find(difference => difference !== 0) ?? 0)
+    .sort((a, b) => compareOrders(a.key, b.key))
     .map(({group}) => group);
 }
 

@@ -1,7 +1,7 @@
 import {append, pushTo} from '../../model/lists.ts';
 import type {NodeReport, Report, NodeWait, WaitReport} from '../../model/report.ts';
 import type {NodeLag} from '../../model/state-history.ts';
-import {escapeText, type Style, styleOf, wrapLines, visibleLength, wrap} from '../terminal-text.ts';
+import {escapeText, type Style, styleOf, wrapLines, padded, visibleLength, wrap} from '../terminal-text.ts';
 import {findingTexts, shownFindings} from './finding-text.ts';
 import {matrix} from './matrix.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
@@ -111,10 +111,6 @@ const minLastWidth = 20;
 
 function fitted(cell: string, width: number): readonly string[] {
   return visibleLength(cell) <= width ? [cell] : wrap(cell, width, '');
-}
-
-function padded(text: string, width: number): string {
-  return text + ' '.repeat(width - visibleLength(text));
 }
 
 interface WaitSectionOptions {

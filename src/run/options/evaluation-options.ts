@@ -50,29 +50,22 @@ function overridesOf(flags: ParsedEvaluationFlags): ConfigOverrides {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** The flags for kube-proxy settings that accept only some values. */
-interface SettingValues {
-  readonly 'proxy-mode'?: string | undefined;
-  readonly 'cluster-cidr'?: string | undefined;
-  readonly 'nodeport-addresses'?: string | undefined;
-  readonly 'kube-proxy-version'?: string | undefined;
-  readonly zone?: string | undefined;
-}
-
 /**
  * Throws a CLIError (exit 2) that names the flag, the value and the valid values. A wrong value would become findings about the cluster.
  */
-function refuseInvalidSettings(flags: SettingValues): void {
-  for (const {flag, parts, isValid, allowed} of rules) {
+function refuseInvalidSettings(flags: ParsedEvaluationFlags): void {
+  for (const {flag, isList, isValid, allowed} of rules) {
     const value = flags[flag];
-    const wrong = value === undefined ? undefined : parts(value).find(part => !isValid(part));
+    if (value === undefined) continue;
+    const wrong = (isList ? value.split(',') : [value]).find(part => !isValid(part));
     if (wrong !== undefined) throw wrongUse(`--${flag}: "${wrong}" is not ${allowed}`);
   }
 }
 
 interface SettingRule {
-  readonly flag: keyof SettingValues;
-  readonly parts: (value: string) => readonly string[];
+  readonly flag: 'proxy-mode' | 'cluster-cidr' | 'nodeport-addresses' | 'kube-proxy-version' | 'zone';
+  /** Several, with commas between them. */
+  readonly isList?: true;
   readonly isValid: (part: string) => boolean;
   /** Describes a valid value, after "is not". */
   readonly allowed: string;
@@ -82,30 +75,21 @@ const modes: readonly string[] = ['iptables', 'ipvs', 'nftables', 'userspace', '
 const keywords: readonly string[] = ['primary', 'localhost', 'all'];
 
 const rules: readonly SettingRule[] = [
-  {flag: 'proxy-mode', parts: whole, isValid: mode => modes.includes(mode), allowed: `one of ${modes.join(', ')}`},
-  {flag: 'cluster-cidr', parts: list, isValid: isCidr, allowed: 'a CIDR such as 10.244.0.0/16 or fd00:10:244::/56'},
+  {flag: 'proxy-mode', isValid: mode => modes.includes(mode), allowed: `one of ${modes.join(', ')}`},
+  {flag: 'cluster-cidr', isList: true, isValid: isCidr, allowed: 'a CIDR such as 10.244.0.0/16 or fd00:10:244::/56'},
   {
     flag: 'nodeport-addresses',
-    parts: list,
+    isList: true,
     isValid: part => keywords.includes(part) || isCidr(part),
     allowed: `a CIDR such as 192.0.2.0/24, or one of ${keywords.join(', ')}`,
   },
   {
     flag: 'kube-proxy-version',
-    parts: whole,
     isValid: isVersion,
     allowed: `a kube-proxy version from 1.${oldestKnownMinor} on, such as v1.30.5 or 1.30`,
   },
-  {flag: 'zone', parts: whole, isValid: isLabelValue, allowed: 'a value of a label'},
+  {flag: 'zone', isValid: isLabelValue, allowed: 'a value of a label'},
 ];
-
-function whole(value: string): readonly string[] {
-  return [value];
-}
-
-function list(value: string): readonly string[] {
-  return value.split(',');
-}
 
 function isCidr(text: string): boolean {
   return text.includes('/') && parseCidr(text) !== null;

@@ -13,8 +13,8 @@ import {clearLeftovers, collectFrom} from '../nodes/node-intake.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {unlessAborted} from '../../collect/unless-aborted.ts';
 import {type NodeSourceFlags, nodeSource, withCiliumSettings} from '../nodes/node-source.ts';
-import {hasClusterIP, nodeAsker, nodesByAddress, notAmong, type PacketFlags, packetQuery, startNode} from './packet-flags.ts';
-import {parseServiceName} from '../scope/select-services.ts';
+import {nodeAsker, nodesByAddress, notAmong, type PacketFlags, packetQuery, startNode} from './packet-flags.ts';
+import {addressesOf, parseServiceName} from '../scope/select-services.ts';
 import {notRead} from '../wrong-use.ts';
 
 interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
@@ -118,11 +118,9 @@ async function servicesAt(address: string, {port}: PacketFlags, reader: ClusterR
 }
 
 function hasAddress(service: ServiceObject, address: string, port: number): boolean {
-  const {spec, status} = service;
-  const ingress = (status?.loadBalancer?.ingress ?? []).map(({ip}) => ip);
-  const external = [...(spec?.externalIPs ?? []), ...ingress, spec?.loadBalancerIP];
-  const isExternal = external.some(one => canonicalAddress(one ?? '') === address);
-  return hasClusterIP(service, address) || isExternal || (spec?.ports ?? []).some(({nodePort}) => nodePort === port);
+  const {spec} = service;
+  const all = [...addressesOf(service), spec?.loadBalancerIP ?? ''];
+  return all.some(one => canonicalAddress(one) === address) || (spec?.ports ?? []).some(({nodePort}) => nodePort === port);
 }
 
 async function readPod(api: KubeApi, text: string, namespace: string): Promise<readonly PodObject[]> {

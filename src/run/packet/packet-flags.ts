@@ -289,7 +289,7 @@ function isClusterIP(address: string, {api, nodes}: Snapshot): boolean {
   );
 }
 
-export function hasClusterIP({spec}: ServiceObject, address: string): boolean {
+function hasClusterIP({spec}: ServiceObject, address: string): boolean {
   return [spec?.clusterIP, ...(spec?.clusterIPs ?? [])].some(one => canonicalAddress(one ?? '') === address);
 }
 

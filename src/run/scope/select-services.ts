@@ -127,13 +127,16 @@ function isPort({name, port, nodePort}: ServicePortSpec, text: string | undefine
 }
 
 /** Whatever its ports are. */
-function isAt({metadata, spec, status}: ServiceObject, {namespace, name, address}: WantedService): boolean {
-  if (address !== undefined) {
-    const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => ip ?? []);
-    const own = [spec?.clusterIP ?? '', ...(spec?.clusterIPs ?? []), ...(spec?.externalIPs ?? []), ...ingress];
-    return own.some(one => canonicalAddress(one) === address);
-  }
+function isAt(service: ServiceObject, {namespace, name, address}: WantedService): boolean {
+  const {metadata} = service;
+  if (address !== undefined) return addressesOf(service).some(one => canonicalAddress(one) === address);
   return metadata.name === name && (namespace === undefined || (metadata.namespace ?? 'default') === namespace);
+}
+
+/** The addresses at which clients reach a Service, as they are written. */
+export function addressesOf({spec, status}: ServiceObject): readonly string[] {
+  const ingress = (status?.loadBalancer?.ingress ?? []).flatMap(({ip}) => ip ?? []);
+  return [spec?.clusterIP ?? '', ...(spec?.clusterIPs ?? []), ...(spec?.externalIPs ?? []), ...ingress];
 }
 
 function portsOf({spec}: ServiceObject): string {

@@ -190,26 +190,16 @@ class CountedNode {
 /** Counts the connections of a cluster's Services repeatedly. Disposing of it removes everything it created on nodes. */
 class TopSession implements AsyncDisposable {
   readonly #run: TopRun;
-  readonly #scope: ClusterScope;
-  readonly #shells: KeptShells;
-  readonly #nodes: readonly CountedNode[];
-  readonly #options: DiagnoseOptions;
-  readonly #concurrency: number;
+  readonly #parts: TopSessionParts;
   #api: ApiObjects;
-  readonly #followed: FollowedServices;
   /** For how many more rounds the rules are read again: kube-proxy applies a change with a delay. */
   #roundsToSurvey = 0;
   #round = 0;
 
   private constructor(run: TopRun, parts: TopSessionParts) {
     this.#run = run;
-    this.#scope = parts.scope;
-    this.#shells = parts.shells;
-    this.#nodes = parts.nodes;
-    this.#options = parts.options;
+    this.#parts = parts;
     this.#api = parts.api;
-    this.#followed = parts.followed;
-    this.#concurrency = run.flags.concurrency;
   }
 
   /** Reads the API and every node once. Throws a CLIError, a KubeconfigError or an ApiError, and an Interrupted. */
@@ -248,47 +238,47 @@ class TopSession implements AsyncDisposable {
     await this.#sample();
     await this.#followChanges();
     const since = this.#run.clock.now() - graceMs;
-    this.#followed.history.forgetBefore(since);
-    const {states} = this.#followed.history;
+    this.#parts.followed.history.forgetBefore(since);
+    const {states} = this.#parts.followed.history;
     return trafficReport(
-      this.#nodes.map(({read}) => ({...read, survey: withLeavingEndpoints(read.survey, states, since)})),
+      this.#parts.nodes.map(({read}) => ({...read, survey: withLeavingEndpoints(read.survey, states, since)})),
       {toolVersion: this.#run.toolVersion, isRate: true},
     );
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#followed.close();
-    await this.#shells[Symbol.asyncDispose]();
+    this.#parts.followed.close();
+    await this.#parts.shells[Symbol.asyncDispose]();
   }
 
   async #followChanges(): Promise<void> {
     const {cluster, signal} = this.#run;
     const before = this.#api;
-    this.#api = await unlessAborted(readAsBefore({api: cluster.api, scope: this.#scope, before, signal}), signal);
-    await this.#followed.take(this.#api);
+    this.#api = await unlessAborted(readAsBefore({api: cluster.api, scope: this.#parts.scope, before, signal}), signal);
+    await this.#parts.followed.take(this.#api);
     if (printOf(this.#services(before), before) !== printOf(this.#services(), this.#api)) this.#roundsToSurvey = roundsAfterChange;
     const isDue = this.#roundsToSurvey-- > 0;
     // Not all nodes in one round.
     const isTheirTurn = (index: number): boolean => (this.#round + index) % roundsToRetry === 0;
-    await this.#survey(this.#nodes.filter(({isRead, isOutdated}, index) => isOutdated || (isRead && isDue) || isTheirTurn(index)));
+    await this.#survey(this.#parts.nodes.filter(({isRead, isOutdated}, index) => isOutdated || (isRead && isDue) || isTheirTurn(index)));
   }
 
   #services(api: ApiObjects = this.#api) {
-    return (api.services ?? []).filter(this.#options.selects ?? (() => true));
+    return (api.services ?? []).filter(this.#parts.options.selects ?? (() => true));
   }
 
   async #survey(nodes: readonly CountedNode[]): Promise<void> {
     const api = this.#api;
-    const surroundings: NodeSurroundings = {api, view: new ClusterView(api), services: this.#services(), options: this.#options};
+    const surroundings: NodeSurroundings = {api, view: new ClusterView(api), services: this.#services(), options: this.#parts.options};
     await this.#each(nodes, node => node.survey(surroundings));
   }
 
   async #sample(): Promise<void> {
-    await this.#each(this.#nodes, node => node.sample());
+    await this.#each(this.#parts.nodes, node => node.sample());
   }
 
   async #each(nodes: readonly CountedNode[], work: (node: CountedNode) => Promise<void>): Promise<void> {
-    const limit = pLimit(this.#concurrency);
+    const limit = pLimit(this.#run.flags.concurrency);
     await unlessAborted(Promise.all(nodes.map(node => limit(work, node))), this.#run.signal);
   }
 }

@@ -122,7 +122,7 @@ describe('reading', () => {
 
   test('the path of the server precedes that of the request', async () => {
     const server = await start({});
-    const api = open(server, {flags: {server: `${server.url}/k8s/clusters/c-1/`, certificateAuthority: server.ca}});
+    const api = open(server, {flags: {server: `${server.url}/k8s/clusters/c-1/`, 'certificate-authority': server.ca}});
     await expect(api.get('/version')).rejects.toMatchObject({status: 404});
     expect(server.requests.map(({path}) => path)).toEqual(['/k8s/clusters/c-1/version']);
   });
@@ -297,7 +297,7 @@ describe('transient failures', () => {
       for (const socket of sockets) socket.destroy();
     });
     const connection = loadConnection(
-      {server: `https://127.0.0.1:${port}`, insecureSkipTlsVerify: true},
+      {server: `https://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true},
       {environment: {HOME: '/nonexistent'}},
     );
     const api = createKubeApi(connection, {backoff: 5, requestTimeout: 200});
@@ -394,7 +394,7 @@ describe('transient failures', () => {
     const api = createKubeApi(loadConnection({server: `http://127.0.0.1:${port}`}, {environment: {HOME: '/nonexistent'}}));
     await expect(api.get('/version')).rejects.toThrow(/no JSON. Is it an API server\?/);
     const tls = createKubeApi(
-      loadConnection({server: `https://127.0.0.1:${port}`, insecureSkipTlsVerify: true}, {environment: {HOME: '/nonexistent'}}),
+      loadConnection({server: `https://127.0.0.1:${port}`, 'insecure-skip-tls-verify': true}, {environment: {HOME: '/nonexistent'}}),
     );
     await expect(tls.get('/version')).rejects.toThrow(/does not speak TLS/);
     api.close();
@@ -444,7 +444,7 @@ describe('the difference to the clock of the API server', () => {
 
 describe('certificates', () => {
   test('an API server of another authority is refused', async () => {
-    const api = open(await start({}), {flags: {certificateAuthority: certificateFile('other-ca.crt')}});
+    const api = open(await start({}), {flags: {'certificate-authority': certificateFile('other-ca.crt')}});
     await expect(api.get('/version')).rejects.toThrow(
       /from an authority that the kubeconfig does not trust.*Is the kubeconfig of this cluster/,
     );
@@ -470,12 +470,12 @@ describe('certificates', () => {
   test('a certificate for another name is refused unless that name is given', async () => {
     const server = await start({certificate: 'elsewhere'});
     await expect(open(server).get('/version')).rejects.toThrow(/ is for DNS:\S+, and not for 127\.0\.0\.1\. .*--tls-server-name/);
-    expect(await open(server, {flags: {tlsServerName: 'elsewhere.example'}}).get('/version')).toMatchObject({major: '1'});
+    expect(await open(server, {flags: {'tls-server-name': 'elsewhere.example'}}).get('/version')).toMatchObject({major: '1'});
   });
 
   test('--insecure-skip-tls-verify accepts any certificate', async () => {
     const server = await start({certificate: 'elsewhere'});
-    expect(await open(server, {flags: {insecureSkipTlsVerify: true}}).get('/version')).toMatchObject({major: '1'});
+    expect(await open(server, {flags: {'insecure-skip-tls-verify': true}}).get('/version')).toMatchObject({major: '1'});
   });
 
   test('reports the request that fails where the authority holds no certificate', async () => {
@@ -602,11 +602,11 @@ describe('through a proxy', () => {
   test('connects through proxy-url with its password, and TLS ends at the API server', async () => {
     const server = await start({objects});
     const proxy = await startProxy();
-    const api = open(server, {flags: {proxyUrl: `http://ann:secret@127.0.0.1:${proxy.port}`}});
+    const api = open(server, {flags: {'proxy-url': `http://ann:secret@127.0.0.1:${proxy.port}`}});
     expect((await api.list(services)).items).toHaveLength(1201);
     expect(proxy.seen).toEqual([`${new URL(server.url).host} Basic ${Buffer.from('ann:secret').toString('base64')}`]);
     const distrustful = open(server, {
-      flags: {proxyUrl: `http://127.0.0.1:${proxy.port}`, certificateAuthority: certificateFile('other-ca.crt')},
+      flags: {'proxy-url': `http://127.0.0.1:${proxy.port}`, 'certificate-authority': certificateFile('other-ca.crt')},
     });
     await expect(distrustful.get('/version')).rejects.toThrow(/does not trust/);
   });
@@ -614,14 +614,14 @@ describe('through a proxy', () => {
   test('checks the certificate against the API server, not against the proxy', async () => {
     const server = await start({certificate: 'elsewhere'});
     const proxy = await startProxy();
-    await expect(open(server, {flags: {proxyUrl: `http://127.0.0.1:${proxy.port}`}}).get('/version')).rejects.toThrow(
+    await expect(open(server, {flags: {'proxy-url': `http://127.0.0.1:${proxy.port}`}}).get('/version')).rejects.toThrow(
       / is for DNS:\S+, and not for 127\.0\.0\.1/,
     );
   });
 
   test('names the proxy, and not the API server, if the proxy refuses', async () => {
     const proxy = await startProxy(407);
-    const api = open(await start({}), {flags: {proxyUrl: `http://127.0.0.1:${proxy.port}`}});
+    const api = open(await start({}), {flags: {'proxy-url': `http://127.0.0.1:${proxy.port}`}});
     await expect(api.get('/version')).rejects.toThrow(
       /the proxy http:\/\/127\.0\.0\.1:\d+ does not connect to 127\.0\.0\.1:\d+: it answered 407/,
     );
@@ -630,6 +630,6 @@ describe('through a proxy', () => {
   test('connects through a SOCKS proxy', async () => {
     const server = await start({});
     const port = await startSocks();
-    expect(await open(server, {flags: {proxyUrl: `socks5://127.0.0.1:${port}`}}).get('/version')).toMatchObject({major: '1'});
+    expect(await open(server, {flags: {'proxy-url': `socks5://127.0.0.1:${port}`}}).get('/version')).toMatchObject({major: '1'});
   });
 });

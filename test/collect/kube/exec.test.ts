@@ -108,7 +108,7 @@ describe('a command in a pod', () => {
   test('is run through a proxy', async () => {
     const server = await start();
     const proxy = await startProxy();
-    expect((await open(server, {}, {proxyUrl: `http://127.0.0.1:${proxy.port}`}).exec(target, ['echo', 'a'], never)).toString()).toBe(
+    expect((await open(server, {}, {'proxy-url': `http://127.0.0.1:${proxy.port}`}).exec(target, ['echo', 'a'], never)).toString()).toBe(
       'a\n',
     );
     expect(proxy.seen).toHaveLength(1);
@@ -190,7 +190,7 @@ describe('a stream that does not open', () => {
     await expect(open(server).exec(target, ['true'], never)).rejects.toThrow(
       /the certificate of 127\.0\.0\.1:\d+ is for DNS:elsewhere\.example, and not for 127\.0\.0\.1/,
     );
-    expect((await open(server, {}, {tlsServerName: 'elsewhere.example'}).exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');
+    expect((await open(server, {}, {'tls-server-name': 'elsewhere.example'}).exec(target, ['echo', 'a'], never)).toString()).toBe('a\n');
   });
 });
 

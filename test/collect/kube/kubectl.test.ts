@@ -101,16 +101,16 @@ describe('like kubectl', () => {
     [
       'impersonation by flags',
       {token: 'mine', as: 'x', 'as-groups': ['a']},
-      {as: 'eve', asGroups: ['g', 'h'], asUid: '9'},
+      {as: 'eve', 'as-group': ['g', 'h'], 'as-uid': '9'},
       ['--as=eve', '--as-group=g', '--as-group=h', '--as-uid=9'],
     ],
     [
       'extra of a user to impersonate',
       {token: 'mine', as: 'x', 'as-user-extra': {a: ['9'], z: ['8']}},
-      {as: 'eve', asUserExtra: {a: ['1', '2'], 'Ab/c': ['d=e']}},
+      {as: 'eve', 'as-user-extra': ['a=1', 'a=2', 'Ab/c=d=e']},
       ['--as=eve', '--as-user-extra=a=1', '--as-user-extra=a=2', '--as-user-extra=Ab/c=d=e'],
     ],
-    ['--tls-server-name', {token: 'mine'}, {tlsServerName: 'localhost'}, ['--tls-server-name=localhost']],
+    ['--tls-server-name', {token: 'mine'}, {'tls-server-name': 'localhost'}, ['--tls-server-name=localhost']],
   ])('with %s the requests are the same as those of kubectl', async (name, user, flags, args) => {
     const server = await start();
     const folder = folderWith({

@@ -126,7 +126,7 @@ describe('the server and its trusted certificates', () => {
 
   test('a server without a scheme is reached by TLS only if a TLS option is set', () => {
     expect(load({}, {server: 'host:8080'}).server.href).toBe('http://host:8080/');
-    expect(load({}, {server: 'host:8443', insecureSkipTlsVerify: true}).server.href).toBe('https://host:8443/');
+    expect(load({}, {server: 'host:8443', 'insecure-skip-tls-verify': true}).server.href).toBe('https://host:8443/');
   });
 
   test('the path of the server is kept', () => {
@@ -166,9 +166,9 @@ describe('the server and its trusted certificates', () => {
 
   test('--insecure-skip-tls-verify drops the authority, --certificate-authority drops what the file says about trust', () => {
     const config = kubeconfig('a', {cluster: {'certificate-authority-data': 'eA=='}});
-    expect(loadFile(config, {insecureSkipTlsVerify: true}).trust).toEqual({ca: null, serverName: null, verify: false});
+    expect(loadFile(config, {'insecure-skip-tls-verify': true}).trust).toEqual({ca: null, serverName: null, verify: false});
     const insecure = kubeconfig('a', {cluster: {'insecure-skip-tls-verify': true}});
-    expect(loadFile(insecure, {certificateAuthority: certificateFile('ca.crt')}).trust).toMatchObject({
+    expect(loadFile(insecure, {'certificate-authority': certificateFile('ca.crt')}).trust).toMatchObject({
       ca: certificate('ca.crt'),
       verify: true,
     });
@@ -178,7 +178,7 @@ describe('the server and its trusted certificates', () => {
     const config = kubeconfig('a', {cluster: {'tls-server-name': 'inner'}});
     expect(loadFile(config).trust.serverName).toBe('inner');
     expect(loadFile(config, {server: 'https://b'}).trust.serverName).toBeNull();
-    expect(loadFile(config, {server: 'https://b', tlsServerName: 'other'}).trust.serverName).toBe('other');
+    expect(loadFile(config, {server: 'https://b', 'tls-server-name': 'other'}).trust.serverName).toBe('other');
   });
 });
 
@@ -197,7 +197,7 @@ describe('the identity', () => {
     const user = {token: '', 'client-certificate-data': 'eA==', 'client-key-data': 'eQ=='};
     const connection = loadFile(kubeconfig('a', {user}));
     expect((await connection.credentials.current()).certificate).toEqual({cert: 'x', key: 'y'});
-    const flags = {clientCertificate: certificateFile('client.crt'), clientKey: certificateFile('client.key')};
+    const flags = {'client-certificate': certificateFile('client.crt'), 'client-key': certificateFile('client.key')};
     expect((await loadFile(kubeconfig('a', {user}), flags).credentials.current()).certificate?.cert).toBe(certificate('client.crt'));
   });
 
@@ -243,7 +243,7 @@ describe('the identity', () => {
       'Impersonate-Uid': '7',
       'Impersonate-Extra-scopes.example.com%2Fx%20y': ['1', '2'],
     });
-    expect(loadFile(kubeconfig('a'), {as: 'eve', asGroups: ['g'], asUid: 'u'}).impersonation).toEqual({
+    expect(loadFile(kubeconfig('a'), {as: 'eve', 'as-group': ['g'], 'as-uid': 'u'}).impersonation).toEqual({
       'Impersonate-User': 'eve',
       'Impersonate-Group': ['g'],
       'Impersonate-Uid': 'u',

@@ -30,7 +30,7 @@ describe('an HTTP proxy', () => {
   test('carries requests and execs to an API server with an IPv6 address', async () => {
     const server = await start({host: '::1'});
     const proxy = await startHttpProxy();
-    const api = open(server.kubeconfig, {proxyUrl: `http://127.0.0.1:${proxy.port}`});
+    const api = open(server.kubeconfig, {'proxy-url': `http://127.0.0.1:${proxy.port}`});
     expect(await api.get('/version')).toMatchObject({major: '1'});
     expect(await printed(api)).toBe('a\n');
     // The exec takes the connection that the request left.
@@ -40,7 +40,7 @@ describe('an HTTP proxy', () => {
   test('may itself have an IPv6 address', async () => {
     const server = await start();
     const proxy = await startHttpProxy({host: '::1'});
-    expect(await open(server.kubeconfig, {proxyUrl: `http://[::1]:${proxy.port}`}).get('/version')).toMatchObject({major: '1'});
+    expect(await open(server.kubeconfig, {'proxy-url': `http://[::1]:${proxy.port}`}).get('/version')).toMatchObject({major: '1'});
     expect(proxy.seen).toHaveLength(1);
   });
 
@@ -48,14 +48,14 @@ describe('an HTTP proxy', () => {
     const server = await start();
     const proxy = await startHttpProxy({secure: true});
     for (const name of ['localhost', '127.0.0.1'])
-      expect(await open(server.kubeconfig, {proxyUrl: `https://${name}:${proxy.port}`}).get('/version')).toMatchObject({major: '1'});
+      expect(await open(server.kubeconfig, {'proxy-url': `https://${name}:${proxy.port}`}).get('/version')).toMatchObject({major: '1'});
     expect(proxy.seen).toHaveLength(2);
   });
 
   test('that speaks TLS with an untrusted certificate is refused', async () => {
     const server = await start();
     const proxy = await startHttpProxy({secure: true});
-    const flags = {proxyUrl: `https://localhost:${proxy.port}`, insecureSkipTlsVerify: true};
+    const flags = {'proxy-url': `https://localhost:${proxy.port}`, 'insecure-skip-tls-verify': true};
     await expect(open(server.kubeconfig, flags).get('/version')).rejects.toThrow(/the proxy https:\/\/localhost:\d+ does not connect to/);
     expect(proxy.seen).toEqual([]);
   });
@@ -63,7 +63,7 @@ describe('an HTTP proxy', () => {
   test('keeps its connection for the next request', async () => {
     const server = await start();
     const proxy = await startHttpProxy();
-    const api = open(server.kubeconfig, {proxyUrl: `http://127.0.0.1:${proxy.port}`});
+    const api = open(server.kubeconfig, {'proxy-url': `http://127.0.0.1:${proxy.port}`});
     for (let count = 0; count < 3; count++) await api.get('/version');
     expect(proxy.seen).toHaveLength(1);
     expect(server.connections()).toBe(1);
@@ -72,14 +72,14 @@ describe('an HTTP proxy', () => {
   test('carries requests to an API server without TLS', async () => {
     const port = await listen(http.createServer((_, response) => response.end('{"major":"1"}')));
     const proxy = await startHttpProxy();
-    const api = open('', {server: `http://127.0.0.1:${port}`, proxyUrl: `http://127.0.0.1:${proxy.port}`}, {HOME: '/nonexistent'});
+    const api = open('', {server: `http://127.0.0.1:${port}`, 'proxy-url': `http://127.0.0.1:${proxy.port}`}, {HOME: '/nonexistent'});
     expect(await api.get('/version')).toEqual({major: '1'});
     expect(proxy.seen).toEqual([`127.0.0.1:${port} undefined`]);
   });
 
   test('that is down is distinguished from an API server that is down', async () => {
     const server = await start();
-    await expect(open(server.kubeconfig, {proxyUrl: 'http://127.0.0.1:1'}).get('/version')).rejects.toThrow(
+    await expect(open(server.kubeconfig, {'proxy-url': 'http://127.0.0.1:1'}).get('/version')).rejects.toThrow(
       /the proxy http:\/\/127\.0\.0\.1:1 does not connect to 127\.0\.0\.1:\d+: .*ECONNREFUSED/,
     );
     expect(server.requests).toEqual([]);
@@ -90,7 +90,7 @@ describe('a SOCKS proxy', () => {
   test('carries requests and execs', async () => {
     const server = await start();
     const proxy = await startSocksProxy();
-    const api = open(server.kubeconfig, {proxyUrl: `socks5://127.0.0.1:${proxy.port}`});
+    const api = open(server.kubeconfig, {'proxy-url': `socks5://127.0.0.1:${proxy.port}`});
     expect(await api.get('/version')).toMatchObject({major: '1'});
     expect(await printed(api)).toBe('a\n');
     expect(proxy.seen).toEqual(['127.0.0.1']);
@@ -101,8 +101,8 @@ describe('a SOCKS proxy', () => {
     const proxy = await startSocksProxy({names: {'elsewhere.example': '127.0.0.1'}});
     const api = open(server.kubeconfig, {
       server: `https://elsewhere.example:${new URL(server.url).port}`,
-      certificateAuthority: server.ca,
-      proxyUrl: `${scheme}://127.0.0.1:${proxy.port}`,
+      'certificate-authority': server.ca,
+      'proxy-url': `${scheme}://127.0.0.1:${proxy.port}`,
     });
     expect(await api.get('/version')).toMatchObject({major: '1'});
     expect(proxy.seen).toEqual(['elsewhere.example']);
@@ -111,7 +111,7 @@ describe('a SOCKS proxy', () => {
   test('does not change which name or address the certificate must have', async () => {
     const server = await start({certificate: 'elsewhere'});
     const proxy = await startSocksProxy();
-    await expect(open(server.kubeconfig, {proxyUrl: `socks5://localhost:${proxy.port}`}).get('/version')).rejects.toThrow(
+    await expect(open(server.kubeconfig, {'proxy-url': `socks5://localhost:${proxy.port}`}).get('/version')).rejects.toThrow(
       /the certificate of 127\.0\.0\.1:\d+ is for DNS:elsewhere\.example, and not for 127\.0\.0\.1/,
     );
   });
@@ -119,7 +119,7 @@ describe('a SOCKS proxy', () => {
   test('and the API server may have IPv6 addresses', async () => {
     const server = await start({host: '::1'});
     const proxy = await startSocksProxy({host: '::1'});
-    expect(await open(server.kubeconfig, {proxyUrl: `socks5://[::1]:${proxy.port}`}).get('/version')).toMatchObject({major: '1'});
+    expect(await open(server.kubeconfig, {'proxy-url': `socks5://[::1]:${proxy.port}`}).get('/version')).toMatchObject({major: '1'});
     expect(proxy.seen).toEqual(['::1']);
   });
 });
@@ -128,7 +128,7 @@ describe('the environment', () => {
   test('names the proxy, and NO_PROXY the API servers that are reached directly', async () => {
     const server = await start({certificate: 'elsewhere'});
     const proxy = await startSocksProxy({names: {'elsewhere.example': '127.0.0.1'}});
-    const flags = {server: `https://elsewhere.example:${new URL(server.url).port}`, certificateAuthority: server.ca};
+    const flags = {server: `https://elsewhere.example:${new URL(server.url).port}`, 'certificate-authority': server.ca};
     const environment = {HTTPS_PROXY: `socks5://127.0.0.1:${proxy.port}`};
     expect(await open(server.kubeconfig, flags, environment).get('/version')).toMatchObject({major: '1'});
     const direct = open(server.kubeconfig, flags, {...environment, NO_PROXY: '.example'});
