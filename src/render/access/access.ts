@@ -4,8 +4,7 @@ import {groupBy} from '../../model/lists.ts';
 import {plural} from '../../model/text.ts';
 import {schemaVersion, toJson, toYaml} from '../json.ts';
 import type {RenderOptions} from '../renderer.ts';
-import {plainTable} from '../table/table.ts';
-import {escapeText, type Style, styleOf, wrapLines} from '../terminal-text.ts';
+import {escapeText, type Style, styleOf, wrapLines, plainTable} from '../terminal-text.ts';
 
 type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color' | 'width'>) => string;
 

@@ -2,9 +2,8 @@ import type {Advice, Preview, PreviewChange} from '../../model/preview.ts';
 import {provenanceMarkdown} from '../ci/markdown.ts';
 import {schemaVersion, toJson, toYaml, entryFields} from '../json.ts';
 import {markup, type Html, html, nothing} from '../markup.ts';
-import {plainTable} from '../table/table.ts';
 import {originOf, type RenderOptions} from '../renderer.ts';
-import {escapeText, styleOf, wrap, wrapLines} from '../terminal-text.ts';
+import {escapeText, styleOf, wrap, wrapLines, plainTable} from '../terminal-text.ts';
 import {isBlocking, isLoss, type PreviewText, previewText, summarizePreview} from './preview-text.ts';
 import {page, provenanceHtml} from '../html/page.ts';
 

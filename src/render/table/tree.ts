@@ -11,10 +11,10 @@ import {
   type TraceStep,
   type UnservedAddress,
 } from '../../model/service-trace.ts';
-import {escapeText, type Style, styleOf, visibleLength, wrapLines} from '../terminal-text.ts';
+import {escapeText, type Style, styleOf, visibleLength, wrapLines, plainTable} from '../terminal-text.ts';
 import {findingTexts, shownFindings} from './finding-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {notReadSection, plainTable} from './table.ts';
+import {notReadSection} from './table.ts';
 import {isOfTrace} from '../graph/picture.ts';
 import {loudFindings} from '../finding-blocks.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/trace-graph.ts';
