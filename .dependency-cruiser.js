@@ -53,7 +53,7 @@ export const features = {
   redact: {files: ['redact/'], usedBy: ['run/capture/']},
   watch: {files: ['run/watch/'], usedBy: []},
   agent: {files: ['agent/'], usedBy: []},
-  pictures: {files: ['render/graph/'], usedBy: ['render/html/', 'render/index.ts', 'render/table/tree.ts']},
+  pictures: {files: ['render/graph/'], usedBy: ['render/html/', 'render/trace-index.ts', 'render/table/tree.ts']},
 };
 
 /** Packages that only compute. One that reads, writes or waits belongs to the edge. */

@@ -5,5 +5,5 @@ export type {NodeReport, Report, Summary} from './model/report.ts';
 export type {ApiObjects, NodeDump, Snapshot} from './model/snapshot.ts';
 export {parseDumps} from './parse/iptables/iptables-save.ts';
 export {renderers} from './render/index.ts';
+export {traceRenderers} from './render/trace-index.ts';
 export type {Renderer, RenderOptions} from './render/renderer.ts';
-export {traceRenderers} from './render/index.ts';

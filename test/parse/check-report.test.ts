@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {parseCheckReport, startsAsReport} from '../../src/parse/check-report.ts';
 import {json} from '../../src/render/json.ts';
-import {traceRenderers} from '../../src/render/index.ts';
+import {traceRenderers} from '../../src/render/trace-index.ts';
 import {reports} from '../render/real-reports.ts';
 import {plain} from '../render/report.ts';
 

@@ -15,7 +15,7 @@ import {
   verboseFlag,
 } from '../options/flags.ts';
 import {withClosingLine} from '../closing-line.ts';
-import {traceRenderers} from '../../render/index.ts';
+import {traceRenderers} from '../../render/trace-index.ts';
 import {isRulesAlone} from '../../model/snapshot.ts';
 import {reportRulesAlone} from '../../diagnosis/report-rules-alone.ts';
 import type {Report} from '../../model/report.ts';

@@ -14,7 +14,7 @@ import {
   verboseFlag,
 } from '../options/flags.ts';
 import {listenForKeys} from '../../run/live-screen.ts';
-import {traceRenderers} from '../../render/index.ts';
+import {traceRenderers} from '../../render/trace-index.ts';
 import {type ScrolledView, watchScreen} from '../../run/watch/watch-screen.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {isClosedPipe} from '../terminal.ts';

@@ -6,7 +6,7 @@ import {causeBlocks, type FindingBlock, freshFindings} from '../finding-blocks.t
 import {blockPlaces, blockTexts, effectsText, whomAndSince} from '../block-texts.ts';
 import {readTime, type Renderer} from '../renderer.ts';
 import {verdictLine} from '../verdict-line.ts';
-import {waitText} from '../table/table.ts';
+import {waitText} from '../table/sections.ts';
 import {plural} from '../../model/text.ts';
 
 /**

@@ -6,7 +6,7 @@ import {findingTexts} from '../table/finding-text.ts';
 import {markup} from '../markup.ts';
 import {originOf, provenanceRows, readTime, type Renderer, type RenderOptions} from '../renderer.ts';
 import {styleOf} from '../terminal-text.ts';
-import {waitText} from '../table/table.ts';
+import {waitText} from '../table/sections.ts';
 import {namespacedName} from '../../model/text.ts';
 
 /**

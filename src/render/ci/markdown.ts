@@ -10,7 +10,7 @@ import {blockPlaces, blockTexts, commandsByPlace, effectsText, whomAndSince} fro
 import {docsOf} from '../json.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
 import {provenanceRows, readTime, type Renderer, type RenderOptions} from '../renderer.ts';
-import {convergedText} from '../table/table.ts';
+import {convergedText} from '../table/sections.ts';
 
 /** For a comment on a pull request: the verdict, a table of the findings, and the folded evidence of each. */
 export const markdown: Renderer = (report, options) => {

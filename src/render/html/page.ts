@@ -6,7 +6,7 @@ import {styleOf} from '../terminal-text.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {type Html, html, made, nothing} from '../markup.ts';
 import {plural} from '../../model/text.ts';
-import {convergedText} from '../table/table.ts';
+import {convergedText} from '../table/sections.ts';
 
 /** The page of a report. */
 export function reportPage(report: Report, options: RenderOptions, {title, body}: Pick<PageContent, 'title' | 'body'>): string {

@@ -14,7 +14,7 @@ import {
 import {escapeText, type Style, styleOf, visibleLength, wrapLines, plainTable} from '../terminal-text.ts';
 import {findingTexts, shownFindings} from './finding-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {notReadSection} from './table.ts';
+import {notReadSection} from './sections.ts';
 import {isOfTrace} from '../graph/picture.ts';
 import {loudFindings} from '../finding-blocks.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/trace-graph.ts';

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import type {RenderOptions} from '../../../src/render/renderer.ts';
-import {traceRenderers} from '../../../src/render/index.ts';
+import {traceRenderers} from '../../../src/render/trace-index.ts';
 import {counted} from '../../counted.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {plain} from '../report.ts';

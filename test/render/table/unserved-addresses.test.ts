@@ -2,7 +2,7 @@ import {expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
 import {withUnservedFamilies} from '../../../src/diagnosis/diagnose-node.ts';
 import type {ServiceObject} from '../../../src/model/api-objects.ts';
-import {traceRenderers} from '../../../src/render/index.ts';
+import {traceRenderers} from '../../../src/render/trace-index.ts';
 import {tree} from '../../../src/render/table/tree.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {type Scenario, scenario} from '../../scenario.ts';
