@@ -36,7 +36,7 @@ test('all pages together have fewer than 22,000 words', () => {
 test('the page about previews explains every cause that the sources name', () => {
   const root = join(import.meta.dirname, '../..');
   const sources = globSync('src/preview/**/*.ts', {cwd: root}).map(path => read(join(root, path)));
-  const named = new Set(sources.flatMap(text => [...text.matchAll(/\bid: '([a-z-]+)'/g)].map(([, id = '']) => id)));
+  const named = new Set(sources.flatMap(text => [...text.matchAll(/(?:\bid: |\badvise\('\w+', )'([a-z-]+)'/g)].map(([, id = '']) => id)));
   const explained = [...read(join(pages, 'preview.md')).matchAll(/^## (.+)$/gm)].map(([, id = '']) => id);
   expect(named.size).toBeGreaterThan(10);
   expect([...named].filter(id => !explained.includes(id))).toEqual([]);

@@ -89,11 +89,11 @@ const maxLength = 150;
  * nothing at all beyond its limits; pictures that do not fit are left out, and the heading says so.
  */
 export const mermaid: Renderer = (report, {verbose}) => {
-  const heading = shortHeading(report).map(quoted);
+  const heading = shortHeading(report).map(labelText);
   const {subgraphs, notes} = thatFit(report, {all: verbose, letters: maxLetters - heading.join('<br/>').length});
   return [
     'flowchart LR',
-    `  heading["${[...heading, ...notes.map(quoted)].join('<br/>')}"]`,
+    `  heading["${[...heading, ...notes.map(labelText)].join('<br/>')}"]`,
     ...subgraphs.flat(),
     '  classDef fault fill:#fde8e8,stroke:#c62828,stroke-width:2px,stroke-dasharray:5 3,color:#7f1d1d',
   ].join('\n');
@@ -154,7 +154,7 @@ function subgraph({title, boxes, arrows}: TraceGraph, id: string): readonly stri
 
 function boxText({id, kind, lines, isFault}: GraphBox, graph: string): string {
   const [open, close] = shapes[kind];
-  return `${graph}${id}${open}"${lines.map(quoted).join('<br/>')}"${close}${isFault ? ':::fault' : ''}`;
+  return `${graph}${id}${open}"${lines.map(labelText).join('<br/>')}"${close}${isFault ? ':::fault' : ''}`;
 }
 
 const shapes = {entry: ['([', '])'], chain: ['[', ']'], endpoint: ['(', ')'], end: ['{{', '}}']} as const;
