@@ -15,6 +15,7 @@ import {staleConntrack} from './st508-stale-conntrack.ts';
 import {localhostNodePortsStuck, serviceNameTooLong} from './nftables-checks.ts';
 import {endpointGetsNothing, oneEndpointGetsAll, removedEndpointInUse} from './traffic-checks.ts';
 import {mtuDiffers} from './kernel/st613-mtu-differs.ts';
+import {noRouteToPods} from './kernel/st611-no-route-to-pods.ts';
 import {tunnelMasqueraded} from './kernel/st612-tunnel-masqueraded.ts';
 import {serviceRangeOverlap} from './st118-service-range-overlap.ts';
 import {addressConflict} from './st119-address-conflict.ts';
@@ -57,6 +58,7 @@ const all = [
   endpointGetsNothing,
   oneEndpointGetsAll,
   twoProxies,
+  noRouteToPods,
   tunnelMasqueraded,
   mtuDiffers,
   loopbackRoutingOff,

@@ -1,40 +1,15 @@
-import {internalIPs, nodeObject} from '../../expect/api-index.ts';
-import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
+import {nodeObject} from '../../expect/api-index.ts';
+import type {Family} from '../../model/address.ts';
 import type {Observation} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason, uplinkWithoutReturn} from '../../model/node/bridges.ts';
-import {isLoopbackDown} from '../../model/node/policy-routing.ts';
-import {type ConnectionStatistics, isIPv6Off, isOlderKernel, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
+import {type ConnectionStatistics, isOlderKernel, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {
-  downWays,
-  isRefusal,
-  misroutedPackets,
-  refusedClients,
-  podsWithoutLink,
-  refusedMarked,
-  refusedPods,
-  unroutedServices,
-} from './policy-routes.ts';
 import {asymmetric} from './reverse-path.ts';
-import {
-  defaultRoute,
-  deviceTo,
-  entriesOnNode,
-  familiesOnNode,
-  interfaceSwitch,
-  misledPods,
-  networkOf,
-  podAddresses,
-  podBridges,
-  podsAstray,
-  routeTo,
-  type Unrouted,
-  unroutedPods,
-} from './node-paths.ts';
+import {deviceTo, entriesOnNode, familiesOnNode, interfaceSwitch, networkOf, podAddresses, podBridges} from './node-paths.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText} from '../../model/snapshot.ts';
 
@@ -318,120 +293,6 @@ const table = [
       }
     },
   },
-  {
-    code: 'ST611',
-    name: 'no-route-to-pods',
-    severity: 'error',
-    summary: 'The node has no route to pods, or its own processes have none to Services',
-    remedy: "Check the network plugin on this node: its log, and whether it knows the other node. kube-proxy's rules do not matter here.",
-    *find(context) {
-      if (isLoopbackDown(networkOf(context)))
-        yield {
-          variant: 'link-down',
-          message:
-            "lo is down: what the node's own processes and pods with hostNetwork send to addresses of the node is lost, and so is what Services send from them to endpoints in its network.",
-          commands: [commandLine`ip link set lo up`],
-        };
-      for (const family of familiesOnNode(context)) {
-        if (family === 'IPv6' && isIPv6Off(context.facts)) {
-          yield {
-            family,
-            message: 'IPv6 is switched off: no interface has an address of IPv6, not even lo, and what Services send over IPv6 is lost.',
-            remedy: 'Switch it on again, and find out which file or program sets it (sysctl.d, the kernel parameter ipv6.disable).',
-            commands: [commandLine`sysctl net.ipv6.conf.all.disable_ipv6 net.ipv6.conf.default.disable_ipv6`],
-          };
-          continue;
-        }
-        // Rules may refuse packets of the node's own alone.
-        const lost = unroutedPods(context, family, ({kind}, address) => kind === 'unreachable' && !isForwardedTo(context, address));
-        const commands = (found: readonly Unrouted[]) => [commandLine`ip route get ${found[0]?.addresses[0] ?? ''}`];
-        if (lost.length > 0)
-          yield {
-            family,
-            message: `no route leads to endpoints on ${nodesIn(lost)}: what Services send there is lost.`,
-            commands: commands(lost),
-          };
-        const nodes = refusedNodes(context, family);
-        if (nodes.length > 0)
-          yield {
-            family,
-            message: `no route leads to ${nodesIn(nodes)}: what Services send there, to endpoints in the network of the node, is lost, and so are the answers to it.`,
-            commands: commands(nodes),
-          };
-        for (const {to, found} of misledPods(context, family))
-          yield {
-            family,
-            variant: 'led-elsewhere',
-            message: `packets to addresses on ${nodesIn(found)} go to ${to}: what Services send there does not arrive.`,
-            commands: [...commands(found), commandLine`ip address show to ${found[0]?.addresses[0] ?? ''}`],
-          };
-        for (const {dev, isOneOfSeveral, addresses} of downWays(context, family)) {
-          const ends = `endpoints (${someOf(addresses)})`;
-          const share = isOneOfSeveral ? ', and the kernel does not skip it: a share of what' : ': what';
-          yield {
-            family,
-            variant: 'link-down',
-            message: `${isOneOfSeveral ? `one of the next hops to ${ends}` : `the interface that leads to ${ends}`}, ${dev}, has no carrier${share} Services send there is lost.`,
-            commands: [commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip link show ${dev}`],
-          };
-        }
-        const refused = refusedPods(context, family);
-        const [first] = refused;
-        if (lost.length === 0 && first !== undefined)
-          yield {
-            family,
-            variant: 'refused-by-routing-rules',
-            message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from ${refused.length === 1 ? 'it' : 'them'} is lost, or the answers are.`,
-            commands: [commandLine`ip rule show`, commandLine`ip route get ${first.to} from ${first.from} iif ${first.iif}`],
-          };
-        const marked = refusedMarked(context, family);
-        if (lost.length === 0 && refused.length === 0 && marked !== null)
-          yield {
-            family,
-            variant: 'refused-by-routing-rules',
-            message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
-            commands: [commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`],
-          };
-        for (const {message, commands, severity} of misroutedPackets(context, family))
-          yield {family, message, commands, ...(severity === undefined ? {} : {severity})};
-        const clients = refusedClients(context, family);
-        if (clients.length > 0)
-          yield {
-            family,
-            severity: 'info',
-            message: `routes refuse packets to clients in ${someOf(clients)} (unreachable, blackhole or prohibit): these get no answer from node ports and load balancers.`,
-            remedy: 'Nothing, if the routes are bans. Otherwise delete them.',
-            commands: [commandLine`ip route show table all`],
-          };
-        const {unrouted, severity} = unroutedServices(context, family);
-        const [address] = unrouted;
-        if (address !== undefined)
-          yield {
-            family,
-            severity,
-            variant: 'no-route-to-services',
-            message: `no route of the node leads to ${plural(unrouted.length, 'address', 'addresses')} of Services (${someOf(unrouted)}): the kernel refuses what the node's own processes and pods with hostNetwork send there before kube-proxy's rules are asked.`,
-            remedy:
-              'Add a default route, or a route to the range of these addresses by any interface that is up. Where it leads does not matter: kube-proxy sends the packets to an endpoint.',
-            commands: [commandLine`ip route get ${address}`, commandLine`ip route show table all`],
-          };
-        const usual = defaultRoute(context, family);
-        if (usual === null) continue;
-        const cut = podsWithoutLink(context, family, usual.isUsual);
-        if (cut !== null)
-          yield {
-            family,
-            variant: 'link-down',
-            message: `packets for endpoints on this node (${someOf(cut.addresses)}) go to the default gateway ${usual.gateway}, while the interface of a pod is down (${someOf(cut.down)}): what Services send there is lost.`,
-            commands: [commandLine`ip route get ${cut.addresses[0] ?? ''}`, commandLine`ip link show ${cut.down[0] ?? ''}`],
-          };
-        const astray = podsAstray(context, family);
-        if (cut !== null || astray.length === 0) continue;
-        const message = `packets for endpoints on ${nodesIn(astray)} go to the default gateway ${usual.gateway}, while there are routes to the pods of other nodes: the network may not know where they are.`;
-        yield {family, severity: 'warning', message, commands: commands(astray)};
-      }
-    },
-  },
 ] as const satisfies readonly FactsCheck[];
 
 const countNames = {insertFailed: 'insert_failed', dropped: 'drop', earlyDropped: 'early_drop'} as const;
@@ -552,32 +413,4 @@ function setsReuseMode({minor, patch, isPreRelease, guessed}: KubeProxyVersion, 
   if (isOld !== false) return isOld;
   const isUnsure = guessed === true ? minor <= 24 : minor === 22 && patch === 0 && isPreRelease === true;
   return isUnsure ? null : minor <= 21;
-}
-
-/** Other nodes that routes refuse, as those of a ban do. */
-function refusedNodes(context: NodeCheckContext, family: Family): readonly Unrouted[] {
-  const refusing = (networkOf(context).routes[family] ?? []).filter(({kind}) => isRefusal(kind));
-  const isRefused = (text: string): boolean => {
-    const address = parseAddress(text);
-    if (address === null || !refusing.some(({to}) => contains(to, address)) || isForwardedTo(context, address)) return false;
-    const route = routeTo(context, address);
-    return route !== 'unknown' && route.kind === 'unreachable';
-  };
-  return (refusing.length === 0 ? [] : (context.api.nodes ?? [])).flatMap(object => {
-    const {name = ''} = object.metadata;
-    const addresses = name === context.node.name ? [] : internalIPs(object).filter(isRefused);
-    return addresses.length === 0 ? [] : [{node: name, addresses}];
-  });
-}
-
-/** Whether the node has a way to an address for what arrives by the interface of its own address. */
-function isForwardedTo(context: NodeCheckContext, address: Address): boolean {
-  const {primaryInterface: iif} = context.facts;
-  const route = iif === null ? 'unknown' : routeOf(networkOf(context), address, {mark: 0, iif});
-  return route !== 'unknown' && route.kind === 'unicast';
-}
-
-function nodesIn(unrouted: readonly Unrouted[]): string {
-  const which = someOf(unrouted.map(({node, addresses}) => `${node} (${addresses.join(', ')})`));
-  return unrouted.length === 1 ? which : `${unrouted.length} nodes: ${which}`;
 }
