@@ -115,9 +115,16 @@ const cases: readonly Case[] = [
   {
     title: 'ports from which nobody connects',
     table: 'raw',
+    rules: ['-A PREROUTING -p tcp -m tcp --sport 600:999 -j DROP'],
+    iptables: /^ST402 info packets from a pod of this node, source port 600-999 to the cluster IP/,
+    ipvs: /^ST402 info packets from a pod of this node, source port 600-999 to the cluster IP/,
+  },
+  {
+    title: 'ports that other nodes draw when they masquerade',
+    table: 'raw',
     rules: ['-A PREROUTING -p tcp -m tcp --sport 1000:1999 -j DROP'],
-    iptables: /^ST402 info packets from a pod of this node, source port 1000-1999 to the cluster IP/,
-    ipvs: /^ST402 info packets from a pod of this node, source port 1000-1999 to the cluster IP/,
+    iptables: /^ST402 error .*packets from another node, source port 1024-1999 sent on by other nodes to its endpoint/,
+    ipvs: /^ST402 error .*packets from another node, source port 1024-1999 sent on by other nodes to its endpoint/,
   },
   {
     title: 'packets of open connections',
