@@ -24,9 +24,11 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
 /** `iptables: No chain/target/match by that name.` and nft's error, each below the command that names what it asks for. */
 function missingRules(lines: readonly string[]): readonly string[] {
   return lines.flatMap((line, at) => {
-    const before = lines.slice(Math.max(0, at - maxBelow), at).toReversed();
+    const before = (): readonly string[] => lines.slice(Math.max(0, at - maxBelow), at).toReversed();
     if (/^ip6?tables\S*(?: v\S+ \S+)?: No chain\/target\/match by that name/.test(line.trim())) {
-      const chain = before.flatMap(text => /\s-(?:\w*L|\w*S|-list\S*)\s+(KUBE-[\w-]+)/.exec(text)?.[1] ?? []).at(0);
+      const chain = before()
+        .flatMap(text => /\s-(?:\w*L|\w*S|-list\S*)\s+(KUBE-[\w-]+)/.exec(text)?.[1] ?? [])
+        .at(0);
       return chain === undefined
         ? []
         : [
@@ -34,7 +36,7 @@ function missingRules(lines: readonly string[]): readonly string[] {
           ];
     }
     const table = /^Error: No such file or directory/.test(line.trim())
-      ? [...before, ...lines.slice(at + 1, at + 2)]
+      ? [...before(), ...lines.slice(at + 1, at + 2)]
           .flatMap(text => /\blist (?:table|chain|map|set) (ip6? kube-proxy)\b/.exec(text)?.[1] ?? [])
           .at(0)
       : undefined;
@@ -46,14 +48,15 @@ function missingRules(lines: readonly string[]): readonly string[] {
   });
 }
 
-/** Searches of rules that found nothing: the next line is empty, or another command at the same prompt. */
+/** Searches of rules that found nothing: the next lines are empty, or the next one is another command at the same prompt. */
 function emptySearches(lines: readonly string[]): readonly string[] {
   return lines.flatMap((line, at) => {
-    const [, prompt = '', tool = '', word = ''] = search.exec(line) ?? [];
-    const next = lines.slice(at + 1).find(text => text.trim() !== '') ?? '```';
+    const [, prompt = '', tool, word = ''] = search.exec(line) ?? [];
+    if (tool === undefined) return [];
+    const next = lines.slice(at + 1, at + 1 + maxBelow).find(text => text.trim() !== '') ?? '```';
     const isEmpty = /^\s*(?:```|\(?(?:no|empty) (?:output|result)s?\)?|\(?(?:nothing|none|empty)\)?\.?\s*$)/i.test(next);
     const isNextCommand = prompt.trim() !== '' && next.startsWith(prompt.trim());
-    return tool !== '' && (isEmpty || isNextCommand)
+    return isEmpty || isNextCommand
       ? [
           `${tool} has no line with ${word}: kube-proxy of that node has written no rule about it, works in another mode, or with the other backend of iptables`,
         ]
