@@ -152,8 +152,11 @@ function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt},
   // A dump can show one table before kube-proxy's change and another one after it.
   const torn = diagnosis.resultOf(finding.node)?.perhapsTorn ?? [];
   const isPerhapsTorn = isMoving && (finding.service === undefined || torn.includes(serviceOf(finding)));
-  return isPerhapsTorn && reads === 0 ? {settledAt: 0, isUnknown: false, isMoving} : null;
+  return isPerhapsTorn && reads < tornReadings ? {settledAt: 0, isUnknown: false, isMoving} : null;
 }
+
+/** As many dumps in a row may be torn where kube-proxy writes all the time on a busy node. */
+const tornReadings = 2;
 
 /** Between two readings of Cilium's tables or of the rules of NetworkPolicies, and from the start of an agent until it has written what it knows. In milliseconds. */
 const betweenReadings = 2000;
