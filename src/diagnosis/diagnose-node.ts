@@ -27,14 +27,8 @@ import type {PortTrace, UnservedAddress, CountedRule, EntryTrace} from '../model
 import {type ApiObjects, type NodeDump, nothingInIt, fileText} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
-import {
-  type DiagnoseOptions,
-  type EvaluateState,
-  type NodeSurroundings,
-  type PreparedNode,
-  problemFinding,
-  toFinding,
-} from './diagnosis-options.ts';
+import type {DiagnoseOptions, EvaluateState, NodeSurroundings, PreparedNode} from './diagnosis-options.ts';
+import {problemFinding, toFinding} from './to-finding.ts';
 import {endpointsOf, withSince} from './since-when.ts';
 import type {NodeResult} from '../model/node-result.ts';
 import type {RuleText} from '../model/ruleset.ts';

@@ -30,7 +30,8 @@ import {commandLine, errorText, namespacedName, UnreadableText} from '../model/t
 import {prepareNode} from './diagnose-node.ts';
 import type {NodeResult} from '../model/node-result.ts';
 import {diagnoseStates} from './diagnose-states.ts';
-import {type DiagnoseOptions, type OpenDiagnosis, byName, problemFinding, sortFindings, toFinding} from './diagnosis-options.ts';
+import type {DiagnoseOptions, OpenDiagnosis} from './diagnosis-options.ts';
+import {byName, problemFinding, sortFindings, toFinding} from './to-finding.ts';
 import {withHits} from './whom-it-hits.ts';
 
 /**

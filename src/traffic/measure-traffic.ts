@@ -1,7 +1,7 @@
 import {checks} from '../checks/index.ts';
 import {staleConntrack} from '../checks/st508-stale-conntrack.ts';
 import {fromWhom, type TrafficContext} from '../checks/traffic-context.ts';
-import {sortFindings, toFinding} from '../diagnosis/diagnosis-options.ts';
+import {sortFindings, toFinding} from '../diagnosis/to-finding.ts';
 import {podOf} from '../model/endpoint.ts';
 import {type Finding, ofPort} from '../model/finding.ts';
 import {largest, pushTo, uniqueBy} from '../model/lists.ts';
