@@ -57,8 +57,8 @@ function contested(...orders: readonly (readonly PacketOutcome[])[]): PacketOutc
 }
 
 function walkIn(side: Side, {packet, environment, pods}: Walked): readonly PacketOutcome[] {
-  return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, drawnPorts, ...rest}, _, all) => {
-    const outcome: PacketOutcome = {...withBackends(rest, side), ...(drawnPorts === undefined ? {} : {drawnPorts})};
+  return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, ...rest}, _, all) => {
+    const outcome = withBackends(rest, side);
     const {sourceAfter, verdict, destination, path} = outcome;
     // A pod of the node answers through the node, whatever the address.
     const isHere = holds(pods, parseAddress(splitHostPort(destination ?? '').address)?.value ?? packet.destination.value);
@@ -93,7 +93,7 @@ function walkIn(side: Side, {packet, environment, pods}: Walked): readonly Packe
 }
 
 /** Says of rules and of a policy which backend of iptables has them, where the node has rules in both. */
-function withBackends({path, policy, ...outcome}: Outcome<RuleText>, side: Side): Outcome<RuleText> {
+function withBackends({path, policy, ...outcome}: PacketOutcome, side: Side): PacketOutcome {
   const [table = '', chain = ''] = policy?.split('/', 2) ?? [];
   const holder = policy === undefined ? null : backendOf(side, {table, chain});
   return {

@@ -199,7 +199,7 @@ const what: Readonly<Record<string, string | Words>> = {
         ? 'a host port does not reach its pod, an older rule takes its packets'
         : `a rule of another program takes ${partOf(block) || 'the '}packets${toServices(affects)}${atEntry(entry)}`,
   ST402: ({entry, affects, variant}, block) => {
-    const what = variant === 'lost-replies' ? `replies${toServices(affects).replace(/^ to/, ' of')}` : `packets${toServices(affects)}`;
+    const what = variant === 'lost-replies' ? `replies${toServices(affects, 'of')}` : `packets${toServices(affects)}`;
     return `a rule of another program drops or refuses ${partOf(block)}${what}${atEntry(entry)}`;
   },
   ST403: 'a rule on the path cannot be evaluated',
@@ -283,8 +283,8 @@ function atEntry(entry: Finding['entry']): string {
   return entry === undefined ? '' : ` at its ${entryText(entry)}`;
 }
 
-function toServices(affects: Finding['affects']): string {
-  return affects === undefined || affects.length < 2 ? '' : ` to ${plural(affects.length, 'Service')}`;
+function toServices(affects: Finding['affects'], to: 'to' | 'of' = 'to'): string {
+  return affects === undefined || affects.length < 2 ? '' : ` ${to} ${plural(affects.length, 'Service')}`;
 }
 
 /** `33% of the `; empty where it is all of them, or not known. */

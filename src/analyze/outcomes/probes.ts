@@ -6,8 +6,8 @@ import type {Severity} from '../../model/finding.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
-import type {Packet} from '../../trace/packet.ts';
-import {type KnownSenders, podInterface, type Source, sourceName, sourcesFor, sourcesNamedIn} from './sources.ts';
+import type {Environment, Packet} from '../../trace/packet.ts';
+import {type KnownSenders, podInterface, type Source, sourceName, sourcesFor, sourcesNamedIn, usualSources} from './sources.ts';
 
 /** One packet to try on the expected and on the actual rules. */
 export interface Probe {
@@ -144,6 +144,19 @@ export function packetOf(
     masquerade: false,
     untracked: false,
   };
+}
+
+/** A new packet from outside to an address of the node; null where that is none of its family. */
+export function packetToNode(
+  {protocol, ...to}: {readonly protocol: string; readonly destination: string; readonly port: number},
+  context: NodeContext,
+  {isLocal}: Environment,
+): {readonly source: Source; readonly packet: Packet} | null {
+  const {family} = context;
+  const source = usualSources(context).find(({kind}) => kind === 'outside');
+  const packet = source === undefined ? null : packetOf({protocol, family}, {...to, source: source.address, from: source});
+  const isToNode = packet?.destination.family === family && isLocal(packet.destination) === true;
+  return source === undefined || packet === null || !isToNode ? null : {source, packet};
 }
 
 /** A node port on 127.0.0.1, which only the node itself can reach. */

@@ -336,8 +336,8 @@ function tracesEnd(lines: readonly string[], rulesets: readonly Ruleset[]): read
 
 function stoppedByFirewalls(lines: readonly string[]): readonly TextFact[] {
   const stopped = stoppedPackets(lines).map(({text, destination}) => ({text, about: [destination]}));
-  const refusing = refusingHosts(lines).map(host => ({
-    text: `${host} answers with "admin prohibited": a rule with REJECT on that host stops the packets (icmp-host-prohibited or icmp-admin-prohibited, as firewalld and iptables-services write it)`,
+  const refusing = refusingHosts(lines).map(({host, text}) => ({
+    text: `${text} (icmp-host-prohibited or icmp-admin-prohibited, as firewalld and iptables-services write it)`,
     about: [host],
   }));
   const full = isTableFull(lines)

@@ -5,9 +5,8 @@ import type {ServicePort} from '../../model/service-port.ts';
 import {someOf} from '../../model/text.ts';
 import type {NodeRule, Outcome} from '../../trace/packet.ts';
 import {noting, type Side, walkSide} from '../../trace/side.ts';
-import {packetOf, type Probe} from '../outcomes/probes.ts';
+import {packetToNode, type Probe} from '../outcomes/probes.ts';
 import {classesOfProbe, clientPorts, type SenderGroups} from '../outcomes/senders.ts';
-import {usualSources} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {causeText, type EffectCase} from './rule-effect.ts';
 
@@ -53,18 +52,19 @@ export function healthCheckSymptoms(given: HealthCheckCase): readonly Symptom<Ru
 /** How the kernel stops all clients outside; null if some get in, if that is not certain, or if rules of kube-proxy do it. */
 function whatStops(number: number, {side, groups, effects}: HealthCheckCase): Outcome<NodeRule> | null {
   const {context, isOwn} = effects;
-  const source = usualSources(context).find(({kind}) => kind === 'outside');
-  const destination = hostIP(context.facts, context.family);
-  if (source === undefined || destination === null) return null;
-  const at = {source: source.address, destination, port: number, from: source};
-  const packet = packetOf({protocol: 'TCP', family: context.family}, at);
-  if (packet === null || side.environment.isLocal(packet.destination) !== true) return null;
-  const probe: Probe = {entry: {kind: 'nodePort', address: null, port: number}, source, packet, knownTo: new Set()};
-  const {classes, isCut} = classesOfProbe(probe, {groups, except: [], ports: [clientPorts], most: maxClasses}, (own, note) => {
+  const destination = hostIP(context.facts, context.family) ?? '';
+  const sent = packetToNode({protocol: 'TCP', destination, port: number}, context, side.environment);
+  if (sent === null) return null;
+  const probe: Probe = {...sent, entry: {kind: 'nodePort', address: null, port: number}, knownTo: new Set()};
+  let getsIn = false;
+  const isOver = (): boolean => getsIn;
+  const {classes, isCut} = classesOfProbe(probe, {groups, except: [], ports: [clientPorts], most: maxClasses, isOver}, (own, note) => {
     const [outcome, ...others] = walkSide(noting(side, note), own.packet);
     const rule = outcome?.policy === undefined ? outcome?.path.at(-1) : undefined;
     const isStopped = outcome?.verdict === 'drop' || outcome?.verdict === 'reject';
-    return isStopped && others.length === 0 && (rule === undefined || !isOwn(rule)) ? outcome : null;
+    const stop = isStopped && others.length === 0 && (rule === undefined || !isOwn(rule)) ? outcome : null;
+    getsIn = stop === null;
+    return stop;
   });
   const [[, first] = []] = classes;
   return isCut || classes.some(([, outcome]) => outcome === null) ? null : (first ?? null);

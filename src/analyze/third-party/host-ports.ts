@@ -8,9 +8,8 @@ import {addressesOfPod, portsOfPod} from '../../expect/own-pods.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {NodeRule} from '../../trace/packet.ts';
 import {type Side, walkSide} from '../../trace/side.ts';
-import {packetOf} from '../outcomes/probes.ts';
+import {packetToNode} from '../outcomes/probes.ts';
 import type {SenderGroups} from '../outcomes/senders.ts';
-import {usualSources} from '../outcomes/sources.ts';
 import type {NodeRules} from '../proxy-mode.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {rewrites} from './node-rule.ts';
@@ -69,12 +68,10 @@ interface Loss {
 function lossOf({containerPort, hostPort, protocol = 'TCP', hostIP: bound = ''}: HostPort, own: string, given: HostPortCase): Loss | null {
   const {side, rules, groups, effects} = given;
   const {facts, family} = effects.context;
-  const source = usualSources(effects.context).find(({kind}) => kind === 'outside');
   const address = /^(?:0\.0\.0\.0|::)?$/.test(bound) ? (hostIP(facts, family) ?? '') : bound;
-  const at = {source: source?.address ?? '', destination: address, port: hostPort};
-  const packet = source === undefined ? null : packetOf({protocol, family}, {...at, from: source});
-  if (packet?.destination.family !== family || side.environment.isLocal(packet.destination) !== true) return null;
-  const [first, ...others] = walkSide(side, packet);
+  const sent = packetToNode({protocol, destination: address, port: hostPort}, effects.context, side.environment);
+  if (sent === null) return null;
+  const [first, ...others] = walkSide(side, sent.packet);
   const isCertain = first?.verdict !== 'undecided' || first.isRewrittenAnyway === true;
   const end = first?.destination ?? (isCertain ? first?.rewrittenTo : undefined) ?? '';
   const last = first?.path.findLastIndex(rewrites) ?? -1;

@@ -59,12 +59,15 @@ function isPortOfKubernetes(port: number): boolean {
   return (port >= 30_000 && port <= 32_767) || [6443, 16_443, 10_250, 8472, 4789, 179, 9345].includes(port);
 }
 
-/** Hosts whose rules refuse packets, as tcpdump shows their answers: firewalls answer so, and no kernel by itself. */
-export function refusingHosts(lines: readonly string[]): readonly string[] {
+/** Hosts whose rules refuse packets, in words too, as tcpdump shows their answers: firewalls answer so, and no kernel by itself. */
+export function refusingHosts(lines: readonly string[]): readonly {readonly host: string; readonly text: string}[] {
   const hosts = lines.flatMap(line =>
     !line.includes('admin prohibited') ? [] : (/\bIP6? (\S+) > \S+: ICMP6?\b.* unreachable - admin prohibited/.exec(line)?.[1] ?? []),
   );
-  return [...new Set(hosts)];
+  return [...new Set(hosts)].map(host => ({
+    host,
+    text: `${host} answers with "admin prohibited": a rule with REJECT on that host stops the packets`,
+  }));
 }
 
 /** Whether the kernel had no place for another connection. */

@@ -50,10 +50,8 @@ export function noDump(content: Buffer): string {
     return `has no rules, and lines of traced packets: ${someOf([...new Set(traced.map(packet => endOfTrace(packet, [])))], {max: 2})}. What the rules there are, iptables-save or nft list ruleset prints`;
   const [stopped] = stoppedPackets(lines);
   const [refusing] = refusingHosts(lines);
-  const ofKernel =
-    stopped?.text ??
-    (refusing === undefined ? null : `${refusing} answers with "admin prohibited": a rule with REJECT on that host stops the packets`);
-  if (ofKernel !== null || isTableFull(lines))
+  const ofKernel = stopped?.text ?? refusing?.text;
+  if (ofKernel !== undefined || isTableFull(lines))
     return `has no rules, and what the kernel says: ${ofKernel ?? 'its table of connections is full, and it drops packets of new ones'}. What the rules there are, iptables-save or nft list ruleset prints`;
   const [answer] = commandAnswers(lines);
   if (answer !== undefined) return `has no rules, and shows: ${answer}`;
