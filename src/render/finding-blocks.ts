@@ -29,7 +29,7 @@ export function spreadBlock(group: FindingGroup): FindingBlock {
 /**
  * One block for a cause: if kube-proxy of some nodes stopped, the findings of their Services are in the block of that finding; if only the
  * rules show that, in the block of one of them. Three or more findings of one code on the same nodes are one block, and so are two or more of
- * the API objects. The worst come first, and of equally bad ones those that explain others or affect all Services of a node.
+ * the API objects, or of the same rules. The worst come first, and of equally bad ones those that explain others or affect all Services of a node.
  */
 export const causeBlocks = once((findings: readonly Finding[]): readonly FindingBlock[] => {
   const groups = mergeNodes(groupFindings(withNotRefused(findings)));
@@ -46,8 +46,8 @@ export const causeBlocks = once((findings: readonly Finding[]): readonly Finding
     const first = causeOf.get(group) ?? group;
     if (done.has(first)) continue;
     const own = alike.get(likeness(first)) ?? [first];
-    const merged =
-      own.length >= (first.nodes.length === 0 ? 2 : minAlike) && first.finding.service !== undefined && !older.has(first) ? own : [first];
+    const areEnough = own.length >= minAlike || (own.length > 1 && (first.nodes.length === 0 || haveOneRule(own)));
+    const merged = areEnough && first.finding.service !== undefined && !older.has(first) ? own : [first];
     for (const each of merged) done.add(each);
     const shown = nodesOfOlder.get(first) ?? first;
     blocks.push({...shown, others: merged.slice(1), effects: effects.get(first) ?? [], reason: older.has(first) ? 'older-rules' : 'cause'});
@@ -204,6 +204,12 @@ function isOfService({finding, nodes}: FindingGroup): boolean {
 
 function likeness({finding: {code, severity, known, family, remedy}, nodes}: FindingGroup): string {
   return JSON.stringify([code, severity, known ?? null, family ?? null, remedy, nodes]);
+}
+
+/** Whether the same rules of the node are what all of them found. */
+function haveOneRule(groups: readonly FindingGroup[]): boolean {
+  const rules = groups.map(({finding: {actual = []}}) => JSON.stringify(actual));
+  return rules[0] !== '[]' && rules.every(text => text === rules[0]);
 }
 
 interface OlderRules {

@@ -9,6 +9,7 @@ import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf} fr
 export interface Cause {
   readonly code: string;
   readonly severity: Finding['severity'];
+  readonly family: Finding['family'];
   readonly nodes: readonly string[];
   /** Empty if it affects all Services of its nodes. */
   readonly services: readonly ServiceName[];
@@ -21,16 +22,19 @@ export interface Cause {
   readonly text: string;
 }
 
+type CausesInput = Pick<Report, 'findings'> & Partial<Report>;
+
 /** The worst first. What a baseline knows, and infos, are none. */
-export function causesOf(report: Pick<Report, 'findings'> & Partial<Report>, readAt: string | undefined): readonly Cause[] {
+export function causesOf(report: CausesInput, readAt: string | undefined): readonly Cause[] {
   return causeBlocks(freshFindings(report.findings)).map(block => {
     const services = servicesOf(block);
     const since = sinceOfNodes(block);
     const {code} = block.finding;
-    const message = `${placeText(block, report.nodes?.length)}: ${inFamily(whatText(block, readAt), block, report.services ?? [])}`;
+    const message = `${placeText(block, report.nodes?.length)}: ${inFamily(whatText(block, readAt, report), block, report.services ?? [])}`;
     return {
       code,
       severity: severityOf(block),
+      family: block.finding.family,
       nodes: block.nodes,
       services,
       ...(since === null ? {} : {since}),
@@ -72,14 +76,23 @@ function nodesText(names: readonly string[], nodeCount: number | undefined): str
   return names.length === nodeCount ? `all ${nodeCount} nodes` : `${names.length} of ${nodeCount} nodes`;
 }
 
-function whatText(block: FindingBlock, readAt: string | undefined): string {
+function whatText(block: FindingBlock, readAt: string | undefined, report: CausesInput): string {
   const {finding, reason} = block;
   if (finding.code === 'ST505' && finding.gist !== undefined) return finding.gist;
   const since = sinceOf(block, readAt);
   if (since !== null) return `${programOf(block)} stopped applying changes ${since}`;
   if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
   const words = what[finding.code] ?? finding.name.replaceAll('-', ' ');
-  return typeof words === 'string' ? words : words(ofAll(block), block);
+  return typeof words === 'string' ? words : words(ofAll(block), block, report);
+}
+
+/** Whether what a finding of IPv4 says holds at all addresses of Services: no Service has IPv6, or its nodes have the same fault there. */
+function isOfAllFamilies({finding, nodes}: FindingBlock, {services = [], findings}: CausesInput): boolean {
+  if (finding.family !== 'IPv4') return false;
+  if (!services.some(({families}) => families?.includes('IPv6'))) return true;
+  const isInBoth = ({code, family}: Finding): boolean => code === finding.code && family === 'IPv6';
+  const both = new Set(findings.filter(isInBoth).map(({node = ''}) => node));
+  return nodes.every(name => both.has(name));
 }
 
 /** Says that it is IPv6 alone, where a Service that it concerns has IPv4 too, and nothing else says so: a word or an address. */
@@ -98,7 +111,7 @@ function ofAll({finding, others}: FindingBlock): Finding {
   return others.every(other => JSON.stringify(other.finding.entry) === key) ? finding : rest;
 }
 
-type Words = (finding: Finding, block: FindingBlock) => string;
+type Words = (finding: Finding, block: FindingBlock, report: CausesInput) => string;
 
 /** What happens, by code. */
 const what: Readonly<Record<string, string | Words>> = {
@@ -188,9 +201,9 @@ const what: Readonly<Record<string, string | Words>> = {
     `${partOf(block)}packets to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are ${actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped'} in FORWARD`,
   ST304: ({affects}) =>
     affects === undefined ? 'node ports do not work' : `node ports of ${plural(affects.length, 'Service')} do not work`,
-  ST305: finding =>
+  ST305: (finding, block, report) =>
     finding.affects === undefined
-      ? `no Service works${finding.family === 'IPv6' ? ' over IPv6' : ''}, kube-proxy's rules are missing`
+      ? `no Service works${isOfAllFamilies(block, report) ? '' : ` over ${finding.family}`}, kube-proxy's rules are missing`
       : `${plural(finding.affects.length, 'Service')} ${finding.affects.length === 1 ? 'does' : 'do'} not answer, most rules that lead to Services are missing`,
   ST401: ({entry, affects, actual, variant}, block) =>
     actual?.some(({text}) => untracked.test(text)) === true

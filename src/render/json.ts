@@ -48,7 +48,9 @@ function reportHead(report: Report, options: Pick<RenderOptions, 'provenance'>):
   const {tool, summary, wait, nodes} = report;
   const origin = originOf(report.scope, options);
   const {verdict, ...counts} = summary;
-  const causes = causesOf(report, readTime(options.provenance)).map(({severity: _, text: __, isOutdated: ___, ...cause}) => cause);
+  const causes = causesOf(report, readTime(options.provenance)).map(
+    ({severity: _, text: __, isOutdated: ___, family: ____, ...cause}) => cause,
+  );
   const told = {verdict, headline: headlineOf(report, options.provenance), causes, ...counts};
   const outdated = outdatedNodes(report);
   const states = nodes.map(node => (outdated.has(node.name) ? {...node, state: 'outdated'} : node));

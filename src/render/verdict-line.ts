@@ -3,7 +3,7 @@ import {onlyRules, type Report, sumOf, whyNothingChecked} from '../model/report.
 import type {UnservedKind} from '../model/service-port.ts';
 import {namespacedName, plural, someOf} from '../model/text.ts';
 import type {Severity} from '../model/finding.ts';
-import {causesOf} from './headline.ts';
+import {type Cause, causesOf} from './headline.ts';
 import {nodeList} from './names-of-nodes.ts';
 import {type Provenance, readTime} from './renderer.ts';
 import {escapeText, type Style, styleOf} from './terminal-text.ts';
@@ -75,8 +75,15 @@ function worstCause(report: Report, severity: Severity, provenance: Provenance |
   const causes = causesOf(report, readTime(provenance)).filter(cause => cause.severity === severity);
   const [first] = causes;
   if (first === undefined) return '';
-  const more = causes.length === 1 ? '' : ` and ${plural(causes.length - 1, severity === 'error' ? 'more cause' : 'other cause')}`;
+  const others = causes.filter(cause => cause !== first && !isOfOtherFamily(cause, first));
+  const more = others.length === 0 ? '' : ` and ${plural(others.length, severity === 'error' ? 'more cause' : 'other cause')}`;
   return `${escapeText(first.text)}${more}`;
+}
+
+/** What holds for both families of addresses is a finding for each. */
+function isOfOtherFamily(cause: Cause, first: Cause): boolean {
+  const textOf = ({code, nodes, services}: Cause): string => JSON.stringify([code, nodes, services]);
+  return cause.family !== first.family && cause.services.length === 0 && textOf(cause) === textOf(first);
 }
 
 function rulesAloneFaults(report: Report, provenance: Provenance | undefined): string {

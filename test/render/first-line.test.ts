@@ -36,6 +36,18 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b', 'ip6tables-save').deleteAll('-j KUBE-SERVICES'),
     ],
     [
+      // Services of IPv6 still work.
+      "node-b: no Service works over IPv4, kube-proxy's rules are missing (ST305); 1 error on 1 of 3 nodes",
+      given => given.rules('node-b').deleteAll('-A KUBE-SERVICES', '-j KUBE-'),
+    ],
+    [
+      // One cause, although each family of addresses has its own finding.
+      "node-b: no Service works, kube-proxy's rules are missing (ST305); 2 errors on 1 of 3 nodes",
+      given => {
+        for (const file of ['iptables-save', 'ip6tables-save']) given.rules('node-b', file).deleteAll('-A KUBE-SERVICES', '-j KUBE-');
+      },
+    ],
+    [
       'infra/dual on node-b: node port 30093 is not programmed over IPv6 (ST206)',
       given => given.rules('node-b', 'ip6tables-save').delete('-A KUBE-NODEPORTS', 'infra/dual:metrics'),
     ],
@@ -57,7 +69,8 @@ describe('the first line says what happens, not that something is wrong', () => 
           .insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -m statistic --mode random --probability 0.01 -j DROP'),
     ],
     [
-      'infra/dns on node-b: 50% of the packets to pods are refused in FORWARD (ST303) and 1 more cause',
+      // One rule is one cause.
+      'infra/dns and 1 more Service on node-b: 50% of the packets to pods are refused in FORWARD (ST303); 2 errors on 1 of 3 nodes',
       given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -p udp --dport 53 -j REJECT'),
     ],
     [

@@ -502,7 +502,7 @@ describe('the cause', () => {
 
   test('an error of a whole node leads the first line', async () => {
     expect(lines(await shown('nat-flushed'))[0]).toMatch(
-      /^FAULTY: node-a: no Service works, kube-proxy's rules are missing \(ST305\); 1 error on 1 of 3 nodes/,
+      /^FAULTY: node-a: no Service works over IPv4, kube-proxy's rules are missing \(ST305\); 1 error on 1 of 3 nodes/,
     );
   });
 
