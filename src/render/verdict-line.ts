@@ -136,7 +136,7 @@ function whatIsMissing(report: Report, provenance: Provenance | undefined): stri
   const {nodesUnread, nodesChecked} = summary;
   const unread = new Set(nodes.filter(({status}) => status === 'unread').map(({name}) => name));
   // What was not read is a warning too, and was said. Other warnings of nodes that were not checked say why, but those of rules alone.
-  const isOfRules = (code: string): boolean => nodesChecked === 0 && summary.services === 0 && /^ST(?:[23]|50[158])/.test(code);
+  const isOfRules = (code: string): boolean => nodesChecked === 0 && summary.services === 0 && /^ST(?:[23]|50[1568])/.test(code);
   const seen = findings.filter(({code, node}) => !code.startsWith('ST9') && (node === undefined || !unread.has(node) || isOfRules(code)));
   const warnings = seen.filter(({severity, known}) => severity === 'warning' && !known).length;
   const worst = worstCause({...report, findings: seen}, 'warning', provenance);
@@ -170,7 +170,7 @@ function shortened(reason: string): string {
   return line.length > maxReason ? `${line.slice(0, line.lastIndexOf(' ', maxReason))} […]` : line;
 }
 
-const maxReason = 180;
+const maxReason = 240;
 
 /** How long the run waited, and for which nodes in vain. */
 function waitOf({wait, findings}: Report): string {

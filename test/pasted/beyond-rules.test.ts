@@ -111,6 +111,7 @@ test('a PREROUTING without the jump to KUBE-SERVICES is told where it is whole, 
     'Chain PREROUTING (policy ACCEPT)\ntarget     prot opt source      destination\nPREROUTING_ZONES  all  --  0.0.0.0/0  0.0.0.0/0\n';
   const text = `$ iptables -nL PREROUTING -t nat\n${listed}`;
   expect(said(text)).toMatch(/^PREROUTING of table nat does not lead to KUBE-SERVICES: /);
+  expect(said(`${text}Warning: iptables-legacy tables present, use iptables-legacy to see them\n`)).toContain('those of iptables-legacy');
   for (const other of ['nat | tail -n 5', 'mangle']) expect(said(text.replace('nat', other))).toBe('');
   expect(
     said(`${text}\n$ iptables -t nat -nL CILIUM_PRE_nat\n${listed.replace('PREROUTING (policy ACCEPT)', 'CILIUM_PRE_nat (1 references)')}`),

@@ -2,10 +2,17 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {noDump} from '../../src/parse/pasted/split-text.ts';
-import {snapshotOfText} from './trace-text.ts';
+import {said, snapshotOfText} from './trace-text.ts';
 
 const answer = (text: string) => noDump(Buffer.from(text));
 const shows = /^has no rules, and shows: /;
+
+test('a trace whose text ends in a chain of kube-proxy in table nat has no end', () => {
+  const step = (place: string) => `kernel: TRACE: ${place} IN=eth0 OUT= SRC=192.0.2.1 DST=192.0.2.7 PROTO=TCP SPT=1 DPT=80 \n`;
+  const rules = '*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n';
+  expect(said(rules + step('nat:PREROUTING:rule:1') + step('nat:KUBE-SERVICES:rule:25'))).toBe('');
+  expect(said(rules + step('nat:PREROUTING:rule:1') + step('filter:FORWARD:policy:3'))).toMatch(/^the trace of /);
+});
 
 describe('what a command does not find', () => {
   test('is a chain of kube-proxy', () => {
@@ -34,6 +41,7 @@ describe('what a command does not find', () => {
   test.each([
     ['lines follow', '$ iptables-save | grep 10.96.44.5\nfoo 10.96.44.5\n'],
     ['lines with it are left out', '$ iptables-save | grep -v 10.96.44.5\n$ exit\n'],
+    ['the table has rules of Services that fail alone', '$ iptables -nL | grep 10.96.44.5\n$ exit\n'],
     ['it is a word of no address', '$ iptables-save | grep DROP\n$ exit\n'],
   ])('is nothing where %s', (_, text) => {
     expect(answer(text)).not.toMatch(shows);

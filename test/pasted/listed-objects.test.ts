@@ -103,6 +103,32 @@ describe('a log of kube-proxy', () => {
   });
 });
 
+describe('objects as YAML, without rules', () => {
+  const slice = (conditions: string) =>
+    `apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata:\n  name: web-x7k2p\n  labels:\n    kubernetes.io/service-name: web\nendpoints:\n- addresses: [10.244.1.5]\n  conditions: {${conditions}}\nports:\n- port: 8080\n`;
+  const refused = 'web: no endpoint: kube-proxy refuses connections by design';
+
+  test('show a Service without a ready endpoint', () => {
+    expect(noDump(Buffer.from('apiVersion: v1\nkind: Endpoints\nmetadata:\n  name: web\nsubsets: []\n'))).toContain(refused);
+    expect(noDump(Buffer.from(slice('ready: false')))).toContain(refused);
+    // It is sent to where no other is ready.
+    for (const other of ['ready: true', 'ready: false, serving: true, terminating: true'])
+      expect(noDump(Buffer.from(slice(other)))).not.toContain(refused);
+    expect(noDump(Buffer.from(`${slice('ready: false')}---\n${slice('ready: true')}`))).not.toContain(refused);
+  });
+
+  test('show a selector that matches no pod of the text', () => {
+    const objects = (app: string, namespace = '') =>
+      Buffer.from(
+        `apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n  namespace: shop\nspec:\n  selector:\n    app: web\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: api\n${namespace}spec:\n  template:\n    metadata:\n      labels:\n        app: ${app}\n`,
+      );
+    const unmatched = 'no pod of this text has the labels of the selector of shop/web (app=web): Deployment api has app=webapp';
+    expect(noDump(objects('webapp'))).toContain(unmatched);
+    expect(noDump(objects('web'))).toContain('is neither');
+    expect(noDump(objects('webapp', '  namespace: other\n'))).toContain('is neither');
+  });
+});
+
 test('external IPs that are addresses of nodes are named, and not those that a load balancer of nodes has', () => {
   const row = (type: string) => `web   ${type}   10.96.1.1    192.0.2.9    80:31811/TCP   4m`;
   const nodes =

@@ -80,6 +80,8 @@ describe('a log alone without a known failure', () => {
     const noProgram =
       'E0523 18:32:14.075223       1 proxier.go:792] Failed to delete stale service IP 10.96.0.10 connections, error: exec: "conntrack": executable file not found in $PATH';
     expect(said(noProgram)).toContain('Install conntrack');
+    const dial = 'E0217 05:22:51.613693       1 proxysocket.go:104] Dial failed: dial tcp 10.244.1.5:8080: connection refused';
+    expect(said(dial)).toMatch(/which says: Dial failed: .*in userspace mode kube-proxy itself connects to the endpoint/);
     // Neither keeps kube-proxy from its rules.
     expect(told(`${rules}\n${bridges}\n${noProgram}\n`)).toEqual([]);
   });
@@ -90,6 +92,12 @@ describe('a log alone without a known failure', () => {
     );
     expect(said('proxier.go:7] "Reloading service iptables data"')).toContain('is a log of kube-proxy alone, without an error.');
   });
+});
+
+test('a module that is missing is told, whoever asks for it', () => {
+  expect(noDump(Buffer.from('kubelite[33]: modprobe: FATAL: Module ip_tables not found in directory /lib/modules/7.0.0\n'))).toMatch(
+    /what a command says: .* \(the kernel has no such table of iptables/,
+  );
 });
 
 test('a log whose lines lost the severity and the time is read', () => {

@@ -1,9 +1,10 @@
 /** Rows of `iptables -L` whose heading `grep` left out: the command above may name their chain. */
 import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
 import {parseListingCommand} from '../../src/parse/iptables/pasted-text.ts';
 import {noDump} from '../../src/parse/pasted/split-text.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
-import {snapshotOfText} from './trace-text.ts';
+import {said, snapshotOfText} from './trace-text.ts';
 
 const reject = 'REJECT     all  --  *      *       0.0.0.0/0            0.0.0.0/0            reject-with icmp-host-prohibited';
 
@@ -44,6 +45,24 @@ test.each([
   ['➜  ~ sudo iptables -S FORWARD', {table: 'filter', chain: 'FORWARD'}],
 ])('the command is read: %s', (line, expected) => {
   expect(parseListingCommand(line)).toMatchObject(expected);
+});
+
+test('a row of a Service without endpoints tells its chain, also where the name of its port is not known', () => {
+  for (const port of ['http', 'no-such-name'])
+    expect(
+      said(
+        `# iptables -L | grep 192.0.2.7\nDROP  tcp  --  anywhere  192.0.2.7  /* shop/web:http has no local endpoints */ tcp dpt:${port}\n`,
+      ),
+    ).toMatch(/^shop\/web:http \(.*\) is dropped: for kube-proxy it has no endpoint on this node/);
+  expect(noDump(Buffer.from('DROP  tcp  --  anywhere  192.0.2.7  /* shop/web is closed */ tcp dpt:http\n'))).toContain(
+    'without the heading',
+  );
+});
+
+test('an unknown name of a port is not a port that iptables does not show', () => {
+  const row =
+    'REJECT  tcp  --  anywhere  10.96.1.1  /* shop/web has no endpoints */ tcp dpt:no-such-name reject-with icmp-port-unreachable\n';
+  expect(diagnose(snapshotOfText(row), {toolVersion: '0.0.0'}).findings.map(({code}) => code)).toEqual(['ST901']);
 });
 
 test('where no row has a chain, those that send one port to different places are named', () => {

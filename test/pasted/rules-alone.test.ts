@@ -3,6 +3,7 @@ import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {packetsText} from '../../src/render/trace-words.ts';
 import {serviceList, tree} from '../../src/render/table/tree.ts';
+import {table} from '../../src/render/table/table.ts';
 import {plain} from '../render/report.ts';
 import {askText, answerText} from './ask.ts';
 import {snapshotOfText, traceText} from './trace-text.ts';
@@ -307,6 +308,10 @@ describe('the first line of check says what rules without API objects show', () 
       `-A KUBE-XLB-TCOU7JCQXEZGVUNU ${web(' has no local endpoints')} -j KUBE-MARK-DROP`,
     ];
     expect(said(...local)).toContain('shop/web:http (node port 30100) is dropped: for kube-proxy it has no endpoint on this node');
+    // The reason before the names, of which there may be many.
+    expect(said(refused, refused.replaceAll('web', 'api'))).toContain(
+      'each of 2 Service ports refuses connections: for kube-proxy it has no endpoint: shop/api:http (node port 30100), shop/web:http (',
+    );
   });
 
   const pods = '-A FORWARD -s 10.244.0.0/16 -j ACCEPT';
@@ -332,6 +337,15 @@ describe('the first line of check says what rules without API objects show', () 
     expect(said(rule('aa'), rule('bb', '81'))).not.toContain('publish');
     // Pods with a hostIP share a port.
     expect(said(rule('aa'), rule('bb'), dnat('aa', '-d 192.0.2.7/32 '))).not.toContain('publish');
+  });
+
+  test('a KUBE-FIREWALL that drops every packet, or whose mark the dump does not show', () => {
+    const rules =
+      '*filter\n:INPUT ACCEPT [0:0]\n:KUBE-FIREWALL - [0:0]\n-A INPUT -j KUBE-FIREWALL\n-A KUBE-FIREWALL -m comment --comment "kubernetes firewall for dropping marked packets" -j DROP\nCOMMIT\n';
+    const report = diagnose(snapshotOfText(rules), {toolVersion: '0.0.0'});
+    expect(table(report, {...plain, width: Infinity})).toMatch(
+      /: a rule of KUBE-FIREWALL drops every packet, or this dump does not show its mark \(ST506\)/,
+    );
   });
 
   test('a rule to the destination 0.0.0.0', () => {

@@ -31,11 +31,24 @@ test('the warning of microk8s is told', () => {
   );
 });
 
-test('an INPUT that drops and accepts nothing is told', () => {
-  const input = (...more: readonly string[]) =>
-    ['# iptables -S INPUT', '-P INPUT DROP', '-A INPUT -j KUBE-FIREWALL', ...more, ''].join('\n');
-  expect(said(input())).toMatch(/^the policy of filter\/INPUT is DROP, and no rule of it accepts anything/);
-  for (const other of ['-A INPUT -i lo -j ACCEPT', '-A INPUT -j ufw-before-input']) expect(said(input(other))).toBe('');
+test.each(['INPUT', 'OUTPUT'])('a chain %s that drops and accepts nothing is told', name => {
+  const chain = (...more: readonly string[]) =>
+    [`# iptables -S ${name}`, `-P ${name} DROP`, `-A ${name} -j KUBE-FIREWALL`, ...more, ''].join('\n');
+  expect(said(chain())).toContain(`the policy of filter/${name} is DROP, and no rule of it accepts anything: the node `);
+  for (const other of [`-A ${name} -o lo -j ACCEPT`, `-A ${name} -j ufw-before`]) expect(said(chain(other))).toBe('');
+});
+
+test('a FORWARD that drops is told of the rules that a text has, where it may have more', () => {
+  const rules = ['-P INPUT ACCEPT', '-P FORWARD DROP', '-A FORWARD -j KUBE-FORWARD', '-A FORWARD -o docker0 -j DOCKER'];
+  const cut = ['# iptables -S | head -4', ...rules];
+  expect(said(`${cut.join('\n')}\n`)).toMatch(/no rule of it that this text has accepts .*, unless another rule accepts them$/);
+  expect(said([...cut, '-A FORWARD -s 10.244.0.0/16 -j ACCEPT', ''].join('\n'))).toBe('');
+});
+
+test('an answer that nothing translated back is told', () => {
+  expect(noDump(Buffer.from('/ # nslookup example.com\n;; reply from unexpected source: 10.244.1.8#53, expected 10.96.0.10#53\n'))).toMatch(
+    /shows: the answer to a request to 10\.96\.0\.10 came from 10\.244\.1\.8: nothing translated it back\. .*bridge-nf-call-iptables/,
+  );
 });
 
 test('pods that kubectl lists with their labels show why a Service has no endpoint', () => {
@@ -44,10 +57,10 @@ test('pods that kubectl lists with their labels show why a Service has no endpoi
     `NAME    READY   STATUS    RESTARTS   AGE   LABELS\nweb-1   ${ready}   0   20m   ${labels}\n`;
   const answer = (pods: string) => noDump(Buffer.from(service + pods));
   expect(answer(pod('1/1     Running', 'app=webapp'))).toContain(
-    'No pod that is listed has the labels of its selector (app=web): web-1 has app=webapp.',
+    'No pod of this text has the labels of the selector of shop/web (app=web): web-1 has app=webapp.',
   );
   expect(answer(pod('0/1     CrashLoopBackOff', 'app=web,tier=a'))).toContain(
-    'The pods that it selects are not ready: web-1 (CrashLoopBackOff).',
+    'The pods that the selector of shop/web matches are not ready: web-1 (CrashLoopBackOff).',
   );
   expect(answer(pod('1/1     Running', 'app=web'))).toContain('Which pods it selects: kubectl get pods -n shop -l app=web.');
 });

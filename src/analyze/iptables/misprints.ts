@@ -155,7 +155,8 @@ const portChains = [
 function portSigns(ruleset: Ruleset): Sign {
   // In IPVS mode sets have the ports.
   const isOfPort = (text: string): boolean => / -p (?:tcp|udp) /.test(text) && !text.includes(' --match-set ');
-  const isKept = (text: string): boolean => text.includes(' --dport ');
+  // Of `iptables -L` without `-n` the name of a port may be unknown.
+  const isKept = (text: string): boolean => text.includes(' --dport ') || text.includes('"dpt:');
   const found = signs(linesIn(ruleset, portChains), isOfPort, isKept);
   if (found.lost.length + found.kept > 0) return found;
   const own = linesOf(ruleset.tables.get('nat')?.chains, 'KUBE-SVC-', 'KUBE-SVL-');

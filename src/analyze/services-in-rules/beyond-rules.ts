@@ -33,7 +33,7 @@ export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets, nf
     ...stuckConnections(lines, listed),
     ...lackedServers(lines, traces),
     ...commandAnswers(lines),
-    ...(nft === null ? lackedJump(rulesets) : []),
+    ...(nft === null ? lackedJump(lines, rulesets) : []),
   ];
 }
 
@@ -111,14 +111,14 @@ function refusedAddresses({tables}: Ruleset, sets: ReadonlyMap<string, IpSet>): 
 }
 
 /** A whole PREROUTING of table nat, where no chain of kube-proxy is. */
-function lackedJump(rulesets: readonly Ruleset[]): readonly string[] {
+function lackedJump(lines: readonly string[], rulesets: readonly Ruleset[]): readonly string[] {
   const nat = rulesets.flatMap(({tables}) => tables.get('nat') ?? []);
   const rules = nat.flatMap(({chains}) => chains.get('PREROUTING') ?? []).flatMap(chain => (chain.complete ? chain.rules() : []));
   const isOfOthers = nat.some(({chains}) => [...chains.startingWith('KUBE-', 'CILIUM_', 'OVN-KUBE-')].length > 0);
   return rules.length === 0 || isOfOthers || rules.some(({text}) => /KUBE-|CILIUM_/.test(text))
     ? []
     : [
-        'PREROUTING of table nat does not lead to KUBE-SERVICES: in iptables and IPVS mode a firewall that was reloaded may have removed the jump, which a restart of kube-proxy writes again',
+        `PREROUTING of table nat does not lead to KUBE-SERVICES: ${lines.some(line => line.includes('iptables-legacy tables present')) ? 'the rules of kube-proxy may be those of iptables-legacy, which has tables, too (iptables-legacy-save)' : 'in iptables and IPVS mode a firewall that was reloaded may have removed the jump, which a restart of kube-proxy writes again'}`,
       ];
 }
 

@@ -69,8 +69,9 @@ function refusedEntries(ruleset: Ruleset): readonly EntryRule[] {
     (ruleset.chain('filter', chain)?.rules() ?? []).flatMap((rule): readonly EntryRule[] => {
       const port = commentedPort(rule);
       const verdict = rule.target?.name === 'REJECT' ? 'rejected' : rule.target?.name === 'DROP' ? 'dropped' : null;
-      const entry = port === null || verdict === null ? null : entryOf(rule, port);
-      if (port === null || verdict === null || entry === null) return [];
+      if (port === null || verdict === null) return [];
+      // `iptables -L` without `-n` may name the port.
+      const entry = entryOf(rule, port) ?? unseenEntry;
       return [{rule, entry, protocol: protocolOf(rule), port, path: {steps: [], picks: [], masquerade: false, end: {verdict, rule}}}];
     }),
   );

@@ -18,7 +18,9 @@ export function closedEntries(traces: readonly PortTrace[]): readonly string[] {
       const entries = own.map(({at}) => at);
       return `${name} (${someOf(entries, {max: 2})})`;
     });
-    return `${someOf(byName, {max: 3, noun: 'Service port'})} ${why}`;
+    const names = someOf(byName, {max: 3, noun: 'Service port'});
+    // The first line may have no place for all names.
+    return byName.length === 1 ? `${names} ${why}` : `each of ${plural(byName.length, 'Service port')} ${why}: ${names}`;
   });
 }
 
@@ -45,7 +47,7 @@ export function unmetRules({tables}: Ruleset): readonly string[] {
 
 /** A policy that drops what passes the node, where no rule accepts what pods send each other. Chains of network plugins accept it. */
 function droppedAtEnd(chain: Chain): readonly string[] {
-  if (chain.table !== 'filter' || chain.name !== 'FORWARD' || chain.policy !== 'DROP' || !chain.complete) return [];
+  if (chain.table !== 'filter' || chain.name !== 'FORWARD' || chain.policy !== 'DROP') return [];
   const rules = chain.rules();
   const isNarrow = ({text, target}: Rule, at: number): boolean =>
     target === null ||
@@ -53,22 +55,26 @@ function droppedAtEnd(chain: Chain): readonly string[] {
     /^(?:KUBE-(?!ROUTER)|DOCKER|DROP$|REJECT$|LOG$|RETURN$)/.test(target.name) ||
     bridgeOfOthers.test(text) ||
     / --ctstate RELATED,ESTABLISHED /.test(text);
-  return rules.every(isNarrow)
-    ? [
-        'the policy of filter/FORWARD is DROP, and no rule of it accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD',
-      ]
+  if (!rules.every(isNarrow) || (!chain.complete && rules.length < 2)) return [];
+  const [which, end] = chain.complete ? ['rule of it', ''] : ['rule of it that this text has', ', unless another rule accepts them'];
+  return [
+    `the policy of filter/FORWARD is DROP, and no ${which} accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD${end}`,
+  ];
+}
+
+/** A chain that drops by its policy, and that has only what kube-proxy and kubelet write: these accept nothing. */
+function admitsNothing(chain: Chain): readonly string[] {
+  const effect = ofTheNode[chain.name];
+  if (chain.table !== 'filter' || effect === undefined || chain.policy !== 'DROP' || !chain.complete) return [];
+  return chain.rules().every(({target}) => target === null || /^(?:KUBE-(?!ROUTER)|DROP$|REJECT$|LOG$|RETURN$)/.test(target.name))
+    ? [`the policy of filter/${chain.name} is DROP, and no rule of it accepts anything: ${effect}`]
     : [];
 }
 
-/** An INPUT that drops, and that has only what kube-proxy and kubelet write: these accept nothing. */
-function admitsNothing(chain: Chain): readonly string[] {
-  if (chain.table !== 'filter' || chain.name !== 'INPUT' || chain.policy !== 'DROP' || !chain.complete) return [];
-  return chain.rules().every(({target}) => target === null || /^(?:KUBE-(?!ROUTER)|DROP$|REJECT$|LOG$|RETURN$)/.test(target.name))
-    ? [
-        'the policy of filter/INPUT is DROP, and no rule of it accepts anything: the node gets no packet for itself, not that of kubelet or SSH',
-      ]
-    : [];
-}
+const ofTheNode: Readonly<Record<string, string>> = {
+  INPUT: 'the node gets no packet for itself, not that of kubelet or SSH',
+  OUTPUT: 'the node itself reaches nothing, no Service either',
+};
 
 /**
  * `iptables -L` without `-v` leaves out the interface of Docker's rules for a bridge: established, DOCKER, from it, and to itself, in this

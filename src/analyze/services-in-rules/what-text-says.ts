@@ -9,7 +9,7 @@ import {parseConntrack} from '../../parse/conntrack.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
-import {type Listed, listedIn, type ListedService} from '../../parse/pasted/listed-objects.ts';
+import {type Listed, listedIn, type ListedService, unselectedServices} from '../../parse/pasted/listed-objects.ts';
 import {unservedIn} from '../../parse/pasted/listed-state.ts';
 import {isTableFull, refusingHosts, stoppedPackets} from '../../parse/pasted/kernel-lines.ts';
 import {wholeText} from '../../parse/pasted/split-text.ts';
@@ -55,7 +55,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...emptyServers(lines, servers),
     ...unboundAddresses(node, {lines, listed, traces}),
     ...told(besideLog(lines, traces)),
-    ...told(unserved === null ? [] : [unserved]),
+    ...told([...(unserved === null ? [] : [unserved]), ...unselectedServices(lines)]),
     ...waitingConnections(lines, fileText(node, 'conntrack')),
     ...strandedFlows(fileText(node, 'conntrack'), traces),
     ...told([
@@ -190,7 +190,8 @@ function wholeRules(
 ): {readonly what: string; readonly isOfIpvs: boolean} | null {
   const family = address === null ? 'IPv4' : familyOf(address);
   if (family === null || node.files.includes('ipvsadm-part')) return null;
-  if (servers.servers.length > 0 && servers.cut === null) return address === null ? null : {what: 'ipvsadm shows', isOfIpvs: true};
+  if (servers.servers.length > 0 && servers.strays.length === 0 && servers.cut === null)
+    return address === null ? null : {what: 'ipvsadm shows', isOfIpvs: true};
   const [name, map] = address === null ? ['KUBE-NODEPORTS', 'service-nodeports'] : ['KUBE-SERVICES', 'service-ips'];
   const chain = rulesets.get(family)?.chain('nat', name);
   if (chain?.complete === true && chain.rules().some(({target}) => /^KUBE-(?:SVC|EXT|XLB)-/.test(target?.name ?? '')))
@@ -326,8 +327,10 @@ function strandedFlows(tracked: string, traces: readonly PortTrace[]): readonly 
 /** Where the trace of a packet ends, and the rule or policy there. */
 function tracesEnd(lines: readonly string[], rulesets: readonly Ruleset[]): readonly TextFact[] {
   const all = tracedPackets(lines);
-  const opening = all.filter(({passedNat}) => passedNat);
-  const told = (opening.length > 0 ? opening : all).map(packet => ({
+  // A packet always leaves the chains of kube-proxy in table nat: the text ends there, and not the trace.
+  const whole = all.filter(({table, chain}) => !(table === 'nat' && chain.startsWith('KUBE-')));
+  const opening = whole.filter(({passedNat}) => passedNat);
+  const told = (opening.length > 0 ? opening : whole).map(packet => ({
     text: endOfTrace(packet, rulesets),
     about: packet.first === null ? [] : [packet.first.destination],
   }));

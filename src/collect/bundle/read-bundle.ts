@@ -21,7 +21,7 @@ import {attempt, parseJson} from '../../parse/attempt.ts';
 import {plainText} from '../../parse/lines.ts';
 import {parseConntrack} from '../../parse/conntrack.ts';
 import {listedIn} from '../../parse/pasted/listed-objects.ts';
-import {snapshotOfText, noDump} from '../../parse/pasted/split-text.ts';
+import {answerOfText, noDump, snapshotOfText} from '../../parse/pasted/split-text.ts';
 import {
   configMapShape,
   endpointSliceShape,
@@ -60,7 +60,7 @@ export async function readBundle(path: string, {archiveLimit = defaultArchiveLim
   const snapshot = snapshotOfText(path === '-' ? 'stdin' : path, opened.dump);
   if (snapshot === null)
     throw new UnreadableBundle(
-      `${path} ${isManifest(opened.dump) ? noRules(path) : (listOfConnections(opened.dump) ?? noDump(opened.dump))}`,
+      `${path} ${isManifest(opened.dump) ? (answerOfText(opened.dump) ?? noRules(path)) : (listOfConnections(opened.dump) ?? noDump(opened.dump))}`,
     );
   return {...snapshot, origin: path};
 }

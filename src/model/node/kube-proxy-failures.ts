@@ -182,7 +182,7 @@ const otherFailures: readonly KnownFailure[] = [
   },
   {
     pattern:
-      /dial tcp \S+: (?:(?:connect|getsockopt): )?(?:connection refused|i\/o timeout|no route to host|network is unreachable)|dial tcp: lookup \S+|(?:failed to (?:list|watch)|Get \\?"?https:).*(?:TLS handshake timeout|deadline exceeded|Client\.Timeout exceeded)/i,
+      /(?<!Dial failed: )dial tcp \S+: (?:(?:connect|getsockopt): )?(?:connection refused|i\/o timeout|no route to host|network is unreachable)|dial tcp: lookup \S+|(?:failed to (?:list|watch)|Get \\?"?https:).*(?:TLS handshake timeout|deadline exceeded|Client\.Timeout exceeded)/i,
     cause: 'kube-proxy does not reach the API server',
     remedy: checkServer,
     endedBy: isServed,
@@ -273,6 +273,11 @@ const lesserFailures: readonly KnownFailure[] = [
     pattern: /can't find the real server/i,
     cause: 'a real server that it wants to remove is gone already, and it tries again every minute: no packet is affected',
     remedy: otherCause,
+  },
+  {
+    pattern: /Dial failed: dial tcp|failed to connect to an endpoint/i,
+    cause: 'in userspace mode kube-proxy itself connects to the endpoint, which does not accept the connection',
+    remedy: 'Check that its pods listen on that port (targetPort), and that this node reaches them.',
   },
   {
     pattern: /(?:looking for path of conntrack|"conntrack": executable file not found)/i,

@@ -29,7 +29,7 @@ export function isEntryRow(line: string): boolean {
   return entryRow.test(line);
 }
 
-const entry = String.raw`^[ \t]*(?:\d+[KMGT]?[ \t]+\d+[KMGT]?[ \t]+)?(?:KUBE-(?:SVC|EXT|XLB|FW)-[A-Z2-7]{16}|KUBE-MARK-MASQ|REJECT)[ \t]+(?:tcp|udp|sctp|6|17|132)[ \t]+--[ \t].{0,200}/\* [^\s/]{1,64}/\S{1,300} .{0,200}\bdpt:\S`;
+const entry = String.raw`^[ \t]*(?:\d+[KMGT]?[ \t]+\d+[KMGT]?[ \t]+)?(?:KUBE-(?:SVC|EXT|XLB|FW)-[A-Z2-7]{16}|KUBE-MARK-MASQ|REJECT|DROP)[ \t]+(?:tcp|udp|sctp|6|17|132)[ \t]+--[ \t].{0,200}/\* [^\s/]{1,64}/\S{1,300} .{0,200}\bdpt:\S`;
 const entryRow = new RegExp(entry);
 const entryRows = new RegExp(entry, 'm');
 
@@ -39,7 +39,10 @@ function chainOfEntry(line: string): string | null {
   const [, to = '', , ...rest] = long.exec(line.trim()) ?? short.exec(line.trim()) ?? [];
   const [destination = '', extra = ''] = rest.slice(-2);
   const isAnywhere = /^(?:anywhere|0\.0\.0\.0\/0|::\/0)$/.test(destination);
-  if (to === 'REJECT') return !/ has no endpoints /.test(extra) ? null : isAnywhere ? 'KUBE-EXTERNAL-SERVICES' : 'KUBE-SERVICES';
+  if (to === 'REJECT' || to === 'DROP') {
+    if (!/ has no (?:local )?endpoints /.test(extra)) return null;
+    return isAnywhere || to === 'DROP' ? 'KUBE-EXTERNAL-SERVICES' : 'KUBE-SERVICES';
+  }
   if (isAnywhere) return 'KUBE-NODEPORTS';
   return to === 'KUBE-MARK-MASQ' ? null : 'KUBE-SERVICES';
 }
@@ -336,7 +339,7 @@ function withoutName(text: string, named: Set<string>): string {
 }
 
 /** The port number for a name of /etc/services, as `iptables -L` without `-n` prints it; null if unknown. */
-function portNumber(name: string): number | null {
+export function portNumber(name: string): number | null {
   if (/^\d+$/.test(name)) return Number(name);
   return Object.hasOwn(ports, name) ? (ports[name] ?? null) : null;
 }

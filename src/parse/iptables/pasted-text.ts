@@ -159,7 +159,7 @@ function asRules(lines: readonly string[]): readonly PastedLine[] {
       return {
         ...plain,
         text: line,
-        broken: before.chain !== null && before.isOfCommand !== true && line.trim() !== '' && !endsRows(line.trim()),
+        broken: before.chain !== null && before.isOfCommand !== true && line.trim() !== '' && !isWarning(line) && !endsRows(line.trim()),
       };
     return {...plain, text: read.kind === 'rule' ? read.text : ''};
   });
@@ -173,9 +173,13 @@ function listingAfter(read: ListedLine, line: string, listing: Listing): Listing
   if (read.kind === 'chain') return {...listing, chain: read.name, isOfCommand: false};
   if (read.kind === 'columns') return {...listing, verbose: read.verbose, numbered: read.numbered};
   const text = line.trim();
-  const isWarning = text.startsWith('# Warning: iptables');
-  if (read.kind === 'rule' || isWarning || (text !== '' && !endsRows(text))) return listing;
+  if (read.kind === 'rule' || isWarning(text) || (text !== '' && !endsRows(text))) return listing;
   return {...listing, chain: null, verbose: text === '' ? listing.verbose : null, isOfCommand: false};
+}
+
+/** Written beside the rows, at any place among them. */
+function isWarning(line: string): boolean {
+  return /^\s*(?:# )?Warning: ip6?tables-legacy tables present/.test(line);
 }
 
 /** Lines after which the previous chain has no more rows. */

@@ -2,6 +2,7 @@ import {canonicalAddress, familyOf, type Protocol, joinHostPort} from '../../mod
 import type {StrayLine} from '../../model/ruleset.ts';
 import {type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {splitHostPort} from '../iptables/comparable-rule.ts';
+import {portNumber} from '../iptables/iptables-list.ts';
 import {truncatedLine, withoutColors} from '../lines.ts';
 
 /** What `ipvsadm-save -n`, `ipvsadm -S -n` and `ipvsadm -L -n` printed, once or several times. */
@@ -226,11 +227,11 @@ interface HostPort {
   readonly port: number;
 }
 
-/** Null for names, which ipvsadm prints without `-n`. */
+/** Null for names of hosts and unknown ones of ports, which ipvsadm prints without `-n`. */
 export function hostPort(text: string): HostPort | null {
   const {address, port} = splitHostPort(text);
-  const canonical = canonicalAddress(address);
-  return canonical === null || !/^\d+$/.test(port) ? null : {address: canonical, port: Number(port)};
+  const [canonical, number] = [canonicalAddress(address), portNumber(port)];
+  return canonical === null || number === null ? null : {address: canonical, port: number};
 }
 
 interface ReadServer {

@@ -17,6 +17,7 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     ...withoutBackends(own),
     ...failedInserts(own),
     ...closedByUfw(own),
+    ...untranslatedAnswers(own),
     ...warnedByMicrok8s(own),
   ];
 }
@@ -52,7 +53,13 @@ function missingRules(lines: readonly string[]): readonly string[] {
 function emptySearches(lines: readonly string[]): readonly string[] {
   return lines.flatMap((line, at) => {
     const [, prompt = '', tool, word = ''] = search.exec(line) ?? [];
-    if (tool === undefined) return [];
+    // Table filter has no rule of a Service that works.
+    if (
+      tool === undefined ||
+      (/^ip6?tables(?!\S*-save)/.test(tool) && !/\s(?:-t|--table)[\s=]*nat\b/.test(tool)) ||
+      /-t\s*filter/.test(tool)
+    )
+      return [];
     const next = lines.slice(at + 1, at + 1 + maxBelow).find(text => text.trim() !== '') ?? '```';
     const isEmpty = /^\s*(?:```|\(?(?:no|empty) (?:output|result)s?\)?|\(?(?:nothing|none|empty)\)?\.?\s*$)/i.test(next);
     const isNextCommand = prompt.trim() !== '' && next.startsWith(prompt.trim());
@@ -141,6 +148,18 @@ function closedByUfw(lines: readonly string[]): readonly string[] {
       ];
 }
 
+/** `;; reply from unexpected source: 10.244.1.8#53, expected 10.96.0.10#53`, as nslookup and dig write it. */
+function untranslatedAnswers(lines: readonly string[]): readonly string[] {
+  const answers = lines.flatMap(line => {
+    const [, from, to] = /\breply from unexpected source: (\S+)#\d+, expected (\S+)#\d+/.exec(line) ?? [];
+    return from === undefined || to === undefined ? [] : `the answer to a request to ${to} came from ${from}: nothing translated it back`;
+  });
+  return [...new Set(answers)].map(
+    text =>
+      `${text}. Where client and server are pods on one bridge, their packets bypass the rules without br_netfilter and net.bridge.bridge-nf-call-iptables = 1; otherwise the answer took another way than the request`,
+  );
+}
+
 function warnedByMicrok8s(lines: readonly string[]): readonly string[] {
   return lines.some(line => /\bIPtables FORWARD policy is DROP\b/i.test(line))
     ? ['the policy of filter/FORWARD is DROP, as microk8s inspect says: packets of pods are dropped where no rule accepts them']
@@ -149,7 +168,7 @@ function warnedByMicrok8s(lines: readonly string[]): readonly string[] {
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed|deny \(routed\)|FORWARD policy is/;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed|deny \(routed\)|unexpected source|FORWARD policy is/;
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

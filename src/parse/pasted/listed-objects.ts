@@ -1,5 +1,5 @@
 import {familyOf, joinHostPort} from '../../model/address.ts';
-import type {EndpointSliceObject, EndpointsObject, ServiceObject} from '../../model/api-objects.ts';
+import type {EndpointSliceObject, EndpointsObject, PodObject, ServiceObject, SliceEndpoint} from '../../model/api-objects.ts';
 import {pushTo} from '../../model/lists.ts';
 import {onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
@@ -79,8 +79,11 @@ export function listedObjects(lines: readonly string[]): string | null {
   const pending = rows.flatMap(({name, field}) =>
     field('EXTERNAL-IP') === '<pending>' ? `${name} (${field('CLUSTER-IP')}, ${field('PORT(S)')})` : [],
   );
-  const empty = rows.flatMap(({name, field}) => (field('ENDPOINTS') === '<none>' ? name : []));
-  if (rows.length === 0) return null;
+  const empty = [...listedIn(lines).empty];
+  const unselected = unselectedServices(lines)
+    .map(text => ` ${text}.`)
+    .join('');
+  if (rows.length === 0 && empty.length === 0 && unselected === '') return null;
   const waiting =
     pending.length === 0
       ? ''
@@ -91,7 +94,7 @@ export function listedObjects(lines: readonly string[]): string | null {
     taken.length === 0
       ? ''
       : ` ${someOf(taken)}: in IPVS mode every node gives such an address to kube-ipvs0 and no longer reaches its node, and in other modes the ports of the Service are no longer those of the node.`;
-  return `is what kubectl get prints, without rules.${waiting}${refused}${ofNodes} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
+  return `is what kubectl get prints, without rules.${waiting}${refused}${unselected}${ofNodes} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
 }
 
 /** External IPs that are addresses of nodes. Those of load balancers may be: ServiceLB of k3s gives them. */
@@ -167,7 +170,7 @@ export function listedIn(lines: readonly string[]): Listed {
         balancers: isProgrammed(field('TYPE')) ? addressesIn(field('EXTERNAL-IP')) : [],
       });
   }
-  for (const each of [...described(lines), ...objectsIn(lines)]) {
+  for (const each of [...described(lines), ...objectsIn(lines).flatMap(ofObject)]) {
     if (each.isOfSlice === true) inSlices.add(each.name);
     if (each.endpoints !== null) pushTo(texts, each.name, each.endpoints === '' ? '<none>' : each.endpoints);
     if (each.clusterIPs.length > 0) services.push(each);
@@ -210,6 +213,8 @@ function listedPort(text: string): readonly ListedPort[] {
 interface ListedObject extends ListedService {
   readonly endpoints: string | null;
   readonly isOfSlice?: true;
+  /** `app=web,tier=front`. */
+  readonly selector?: string;
 }
 
 function described(lines: readonly string[]): readonly ListedObject[] {
@@ -217,7 +222,7 @@ function described(lines: readonly string[]): readonly ListedObject[] {
   for (const line of lines) {
     if (!line.includes(': ')) continue;
     const [, field = '', value = ''] =
-      /^\s*(?:> )?(Name|Namespace|IP|Port|Endpoints|LoadBalancer Ingress):\s+(\S.*?)\s*$/.exec(undecorate(line)) ?? [];
+      /^\s*(?:> )?(Name|Namespace|Node|IP|Port|Endpoints|Selector|LoadBalancer Ingress):\s+(\S.*?)\s*$/.exec(undecorate(line)) ?? [];
     if (field === 'Name') found.push(new Map());
     const fields = found.at(-1);
     if (field !== '') fields?.set(field, [fields.get(field) ?? [], value].flat().join());
@@ -225,20 +230,30 @@ function described(lines: readonly string[]): readonly ListedObject[] {
   return found.flatMap((fields): readonly ListedObject[] => {
     const namespace = fields.get('Namespace');
     const name = `${namespace === undefined ? '' : `${namespace}/`}${fields.get('Name') ?? ''}`;
-    const address = fields.get('IP');
+    // `kubectl describe pod` has addresses and ports, too.
+    const address = fields.has('Node') ? undefined : fields.get('IP');
     const ports = (fields.get('Port') ?? '').split(',').flatMap(text => listedPort(text.split(/\s+/).at(-1) ?? ''));
     const balancers = [...(fields.get('LoadBalancer Ingress') ?? '').matchAll(/([\d.]+|[\da-f:]+) \(VIP\)/g)].map(([, vip = '']) => vip);
-    return [{name, clusterIPs: address === undefined ? [] : [address], ports, balancers, endpoints: fields.get('Endpoints') ?? null}];
+    return [
+      {
+        name,
+        clusterIPs: address === undefined ? [] : [address],
+        ports,
+        balancers,
+        endpoints: fields.get('Endpoints') ?? null,
+        selector: fields.get('Selector') ?? '',
+      },
+    ];
   });
 }
 
 /** Objects of the API that stand in a text as YAML or JSON. A part that cannot be read tells nothing. */
-function objectsIn(lines: readonly string[]): readonly ListedObject[] {
-  const objects: ListedObject[] = [];
+function objectsIn(lines: readonly string[]): readonly Fields[] {
+  const objects: Fields[] = [];
   const take = (value: unknown): void => {
     if (!isObject(value)) return;
     if (Array.isArray(value['items'])) value['items'].forEach(take);
-    else objects.push(...ofObject(value));
+    else objects.push(value);
   };
   for (let at = 0; at < lines.length; at++) {
     if (!/^(?:apiVersion: |- apiVersion: |\{\s*$)/.test(lines[at] ?? '')) continue;
@@ -263,11 +278,23 @@ function ofObject(object: Fields): readonly ListedObject[] {
     const all = (ports ?? []).map(({port = 0, protocol = 'TCP', nodePort}) => ({protocol, port, nodePort: nodePort ?? null}));
     const ingress = (object as ServiceObject).status?.loadBalancer?.ingress ?? [];
     const balancers = ingress.flatMap(({ip, ipMode}) => (ip !== undefined && ipMode === 'VIP' ? ip : []));
-    return [{name: named(metadata?.name), clusterIPs: clusterIPs ?? [clusterIP ?? ''], ports: all, balancers, endpoints: null}];
+    return [
+      {
+        name: named(metadata?.name),
+        clusterIPs: clusterIPs ?? [clusterIP ?? ''],
+        ports: all,
+        balancers,
+        endpoints: null,
+        selector: pairsOf(spec?.selector).join(),
+      },
+    ];
   }
   if (kind === 'EndpointSlice') {
     const {endpoints, ports} = object as EndpointSliceObject;
-    const addresses = (endpoints ?? []).flatMap(({addresses}) => addresses?.[0] ?? []);
+    const isServing = ({conditions}: SliceEndpoint): boolean =>
+      conditions?.ready !== false || (conditions.serving === true && conditions.terminating === true);
+    const all = (endpoints ?? []).some(isServing) ? (endpoints ?? []) : [];
+    const addresses = all.flatMap(({addresses}) => addresses?.[0] ?? []);
     const ends = addresses.flatMap(address => (ports ?? []).map(({port}) => joinHostPort(address, port ?? 0)));
     return [{...none, name: named(metadata?.labels?.['kubernetes.io/service-name']), endpoints: ends.join(), isOfSlice: true}];
   }
@@ -276,4 +303,61 @@ function ofObject(object: Fields): readonly ListedObject[] {
     (addresses ?? []).flatMap(({ip = ''}) => (ports ?? []).map(({port}) => joinHostPort(ip, port ?? 0))),
   );
   return [{...none, name: named(metadata?.name), endpoints: ends.join()}];
+}
+
+/** A pod, or what makes pods, with the labels that it gives them. */
+interface Labelled {
+  readonly what: string;
+  /** Empty where the text does not have it. */
+  readonly namespace: string;
+  readonly labels: readonly string[];
+  /** `0/1 CrashLoopBackOff` of a pod that is not ready. */
+  readonly unready: string | null;
+}
+
+/** Services whose selector matches none of the pods that the same text has, or none that is ready, each in a few words. */
+export function unselectedServices(lines: readonly string[]): readonly string[] {
+  const objects = objectsIn(lines);
+  const pods = [...lines.flatMap(podOf), ...objects.flatMap(labelledBy)];
+  if (pods.length === 0) return [];
+  return [
+    ...described(lines),
+    ...rowsOf(lines).map(({name, field}) => ({name, selector: field('SELECTOR')})),
+    ...objects.flatMap(ofObject),
+  ].flatMap(({name, selector = ''}) => {
+    const [own = '', service = own] = name.split('/');
+    const namespace = service === own ? '' : own;
+    const near = pods.filter(pod => namespace === '' || pod.namespace === '' || pod.namespace === namespace);
+    const wanted = selector.split(',');
+    if (near.length === 0 || !/^[\w./-]+=[^<\s]*$/.test(wanted[0] ?? '')) return [];
+    const selected = near.filter(({labels}) => wanted.every(label => labels.includes(label)));
+    if (selected.length === 0) {
+      const others = near.slice(0, 1).map(({what, labels}) => `${what} has ${labels.length === 0 ? 'none' : labels.join(', ')}`);
+      return `no pod of this text has the labels of the selector of ${name} (${selector}): ${others.join()}`;
+    }
+    return selected.every(({unready}) => unready !== null)
+      ? `the pods that the selector of ${name} matches are not ready: ${someOf(selected.map(({what, unready}) => `${what} (${unready})`))}`
+      : [];
+  });
+}
+
+/** A row of `kubectl get pods --show-labels`. */
+function podOf(line: string): readonly Labelled[] {
+  if (!line.includes('=')) return [];
+  const [, name = '', ready = '', state = '', labels] =
+    /^\s*(?:\S+\s+)?(\S+)\s+(\d+\/\d+)\s+(\S+)\s.*\s(\S+=\S*)\s*$/.exec(undecorate(line)) ?? [];
+  const isReady = ready.split('/')[0] === ready.split('/')[1];
+  return labels === undefined ? [] : [{what: name, namespace: '', labels: labels.split(','), unready: isReady ? null : state}];
+}
+
+function labelledBy(object: Fields): readonly Labelled[] {
+  const {kind, metadata, spec} = object as Fields &
+    PodObject & {readonly spec?: {readonly template?: {readonly metadata?: PodObject['metadata']}}};
+  const labels = kind === 'Pod' ? metadata?.labels : spec?.template?.metadata?.labels;
+  if (typeof kind !== 'string' || (kind !== 'Pod' && spec?.template === undefined)) return [];
+  return [{what: `${kind} ${metadata?.name ?? ''}`, namespace: metadata?.namespace ?? '', labels: pairsOf(labels), unready: null}];
+}
+
+function pairsOf(labels: Readonly<Record<string, string>> = {}): readonly string[] {
+  return Object.entries(labels).map(([key, value]) => `${key}=${value}`);
 }

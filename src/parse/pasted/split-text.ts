@@ -4,7 +4,7 @@ import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
 import {commandAnswers} from './command-answers.ts';
-import {listedObjects} from './listed-objects.ts';
+import {listedObjects, unselectedServices} from './listed-objects.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
 import {isTableFull, listedSwitches, refusingHosts, stoppedPackets} from './kernel-lines.ts';
 import {asSavedSets, listedDevice, unservedIn} from './listed-state.ts';
@@ -20,6 +20,14 @@ export function snapshotOfText(origin: string, content: Buffer): Snapshot | null
 
 /** Why a text has no rules, to follow the name of the file or the text. */
 export function noDump(content: Buffer): string {
+  return (
+    answerOfText(content) ??
+    'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server'
+  );
+}
+
+/** What a text without rules shows; null if nothing that is known. */
+export function answerOfText(content: Buffer): string | null {
   const lines = content.toString('utf8', 0, maxShown).split('\n');
   const row = lines.findIndex(line => isRow.test(undecorate(line)));
   if (row >= 0)
@@ -38,7 +46,7 @@ export function noDump(content: Buffer): string {
     return `is a log of kube-proxy alone, ${failure === '' ? 'without an error' : `in which no failure is known. Its last error is: ${failure}`}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
   // Other programs load rules too, such as the pods of a load balancer.
   const ofCommand =
-    log === null && lines.some(line => /\b(?:ip6?tables(?:-restore)?|ipset) v\d\S*(?: .*)?: /.test(line))
+    log === null && lines.some(line => /\b(?:ip6?tables(?:-restore)?|ipset) v\d\S*(?: .*)?: |\bmodprobe: (?:FATAL|ERROR): /.test(line))
       ? troubleIn(lines.join('\n'))
       : '';
   if (typeof ofCommand !== 'string')
@@ -59,7 +67,7 @@ export function noDump(content: Buffer): string {
   if (described !== null) return described;
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
-  return 'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server';
+  return null;
 }
 
 /** A Service or Endpoints without addresses, as `kubectl describe` prints them; null if the text is of something else. */
@@ -84,30 +92,14 @@ function describedService(lines: readonly string[]): string | null {
     ? ' Without a selector its endpoints are those of an EndpointSlice or Endpoints that somebody writes: its name and ports must be those of the Service.'
     : selector === '<none>'
       ? ''
-      : selectedPods(lines, selector) || ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
+      : unselectedServices(lines)
+          .map(text => ` ${text[0]?.toUpperCase()}${text.slice(1)}.`)
+          .join('') || ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
   const said =
     ends === '<none>' || ends === ''
       ? `${service} has no endpoint${why}: kube-proxy refuses connections to it by design.${pods}`
       : `${service} has endpoints (${ends}).`;
   return `is what kubectl describe prints, without rules: ${said} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
-}
-
-/** What `kubectl get pods --show-labels` says of a selector; empty where it is not there. */
-function selectedPods(lines: readonly string[], selector: string): string {
-  const pods = lines.flatMap(line => {
-    const [, name = '', ready = '', state = '', labels] = /^\s*(\S+)\s+(\d+\/\d+)\s+(\S+)\s.*\s(\S+=\S*)\s*$/.exec(undecorate(line)) ?? [];
-    return labels === undefined ? [] : [{name, ready, state, labels: labels.split(',')}];
-  });
-  const wanted = selector.split(',');
-  const own = pods.filter(({labels}) => wanted.every(label => labels.includes(label)));
-  const [first] = pods;
-  if (first === undefined) return '';
-  if (own.length === 0)
-    return ` No pod that is listed has the labels of its selector (${selector}): ${first.name} has ${first.labels.join(', ')}.`;
-  const unready = own.filter(({ready}) => ready.split('/')[0] !== ready.split('/')[1]);
-  return unready.length < own.length
-    ? ''
-    : ` The pods that it selects are not ready: ${someOf(unready.map(({name, state}) => `${name} (${state})`))}.`;
 }
 
 /** Of rows without a chain: those that send one port to different places. In one chain the first wins. */

@@ -75,6 +75,12 @@ test('names in place of addresses are not servers, and are reported', () => {
   expect(strays).toEqual([{line: 1, text: '-A -t kubernetes.default:https -s rr', server: 'TCP kubernetes.default:https'}]);
 });
 
+test('names of well-known ports are read, as ipvsadm prints them without -n', () => {
+  const {servers, strays} = parseIpvsadm('TCP  10.0.0.1:https rr\n  -> 10.1.1.1:http  Masq  1  0  0\nTCP  10.0.0.2:no-such-name rr\n');
+  expect(servers.map(({port, realServers}) => [port, ...realServers.map(({hostPort}) => hostPort)])).toEqual([[443, '10.1.1.1:80']]);
+  expect(strays).toEqual([{line: 3, text: 'TCP  10.0.0.2:no-such-name rr', server: 'TCP 10.0.0.2:no-such-name'}]);
+});
+
 test('real servers below a virtual server with a name do not belong to the one before it', () => {
   const {servers, strays} = parseIpvsadm(
     ['TCP  10.0.0.1:80 rr', '  -> 10.1.1.1:80  Masq  1  0  0', 'TCP  web.example:http rr', '  -> 10.1.1.2:80  Masq  1  0  0', ''].join(

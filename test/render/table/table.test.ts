@@ -112,7 +112,7 @@ ST202 error  missing-endpoint  node-b
     );
   });
 
-  test('the first line says why nodes were not checked, and that others have another reason, in 180 characters', () => {
+  test('the first line says why nodes were not checked, and that others have another reason, in 240 characters', () => {
     const first = (...reasons: readonly string[]) =>
       table(reportOf({services: ['shop/web'], nodes: ['node-a', ...reasons.map((reason, index) => unreadNode(`node-${index}`, reason))]}), {
         ...plain,
@@ -120,7 +120,7 @@ ST202 error  missing-endpoint  node-b
       }).split('\n')[0];
     expect(first('no answer', 'no answer')).toContain('(node-0, node-1): no answer. ');
     expect(first('no answer', 'no iptables')).toContain('(node-0, node-1): node-0: no answer, and 1 for another reason. ');
-    expect(first('long '.repeat(90))).toContain(`: ${'long '.repeat(36)}[…]. `);
+    expect(first('long '.repeat(90))).toContain(`: ${'long '.repeat(48)}[…]. `);
   });
 
   test('a Service that the API does not have affects none of the others', () => {
