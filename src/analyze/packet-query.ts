@@ -3,7 +3,7 @@ import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
 import {holds, intervalsOf} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
-import {misledTo} from '../model/node/policy-routing.ts';
+import {isOnUplink, misledTo, nextHopOnLink, sharedLinks} from '../model/node/policy-routing.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {someOf} from '../model/text.ts';
@@ -182,19 +182,31 @@ const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
 });
 
 /** Why a packet, or a reply, may not get to the node that has the address. */
-function misledDoubt(
-  {facts}: PacketNode,
-  {nodeOf, isOwnPod}: OtherNodes,
-): (sent: Packet, own: Environment) => {readonly reason: string} | null {
+function misledDoubt(here: PacketNode, others: OtherNodes): (sent: Packet, own: Environment) => {readonly reason: string} | null {
   return (sent, own) => {
     const {destination: address} = sent;
-    const node = nodeOf(address.text);
-    const to = node === null ? null : misledTo(facts, {address, node, isPod: isOwnPod?.(address.text) === true}, nodeOf);
+    const to = wayInstead(here, others, address);
     if (to === null) return null;
     askAddress([[address.value, address.value]], 'destination', sent, own);
     own.sender?.commitAdded();
     return {reason: `the node sends what is for ${address.text} to ${to}`};
   };
+}
+
+function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, find}: OtherNodes, address: Address): string | null {
+  const node = nodeOf(address.text);
+  if (node === null) return null;
+  const isPod = isOwnPod?.(address.text) === true;
+  if (node !== facts.name) {
+    const hop = nextHopOnLink(facts, address);
+    const isNear = find(node)?.facts.hostIPs.some(text => isOnUplink(facts, parseAddress(text))) === true;
+    if (hop !== null && isNear && nodeOf(hop.text) === null) return `${hop.text}, which is the address of no Node`;
+  } else if (isPod) {
+    const links = sharedLinks(facts, address.family, text => nodeOf(text) === node && isOwnPod?.(text) === true);
+    const link = links.find(({addresses}) => addresses.includes(address.text));
+    if (link !== undefined) return `${link.dev}, the interface of one of the pods ${link.addresses.join(', ')}`;
+  }
+  return misledTo(facts, {address, node, isPod}, nodeOf);
 }
 
 /** Why the kernel may not find the neighbor of a packet that leaves: rules drop what asks for it. Asked once for each interface. */

@@ -182,6 +182,7 @@ const ofVariants: Readonly<Partial<Record<Variant, Effect>>> = {
   'served-without-local-endpoint': {effect: 'reach endpoints of NAME where packets should be dropped', share: 0},
   'ranges-not-enforced': {who: 'clients outside loadBalancerSourceRanges', effect: 'get in to NAME', share: 0},
   'to-itself': {who: 'pods that are sent back to themselves', effect: noReply},
+  masqueraded: {effect: "reach NAME with the node's address in place of their own", share: 0},
   'of-api-server': {who: 'clients of the API server', effect: 'are sent to NAME', share: 1},
   'of-pods': {who: 'clients of these pods', effect: 'may reach the other one'},
   'no-service-works-for-node': {who: 'processes of the node', effect: 'cannot reach any Service', share: 1},

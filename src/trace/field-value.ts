@@ -320,6 +320,8 @@ function connectionValue(name: FieldName, at: PacketAt): PacketValue {
       return {kind: 'number', value: first.port};
     case 'ct reply saddr':
       return {kind: 'address', address: answeringEnd(packet).address};
+    case 'ct reply daddr':
+      return askedEnd(at);
     case 'ct reply sport':
       return {kind: 'number', value: answeringEnd(packet).port};
     default:
@@ -331,6 +333,21 @@ function connectionValue(name: FieldName, at: PacketAt): PacketValue {
 function answeringEnd({connection, source, sourcePort = 0, destination, port}: Packet): {readonly address: Address; readonly port: number} {
   if (connection === undefined) return {address: destination, port};
   return connection.direction === 'reply' ? {address: source, port: sourcePort} : {address: connection.destination, port: connection.port};
+}
+
+/** Whom the replies are sent to: the client, or the address that its packets were given. */
+function askedEnd(at: PacketAt): PacketValue {
+  const {packet, environment} = at;
+  const {connection, source, inInterface} = packet;
+  const first = firstOf(packet);
+  // A reply comes by the interface by which the first packet left.
+  const sent = connection?.direction === 'reply' ? {...packet, destination: source, outInterface: inInterface} : packet;
+  const address = connection === undefined ? sourceAt(at) : connection.masquerade ? masqueraded(sent, environment) : first.source;
+  return address === null ? unknown : {kind: 'address', address, isClient: packet.client !== undefined && address === first.source};
+}
+
+function masqueraded({connection, ...packet}: Packet, {masqueradeAddress}: Environment): Address | null {
+  return connection?.sourceAfter ?? masqueradeAddress?.(packet) ?? null;
 }
 
 function connectionStatus(packet: Packet): PacketValue {

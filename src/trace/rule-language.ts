@@ -106,6 +106,7 @@ export type FieldName =
   | 'ct original daddr'
   | 'ct original dport'
   | 'ct reply saddr'
+  | 'ct reply daddr'
   | 'ct reply sport'
   /** Whether a process of the node sent the packet, and which one. */
   | 'socket'

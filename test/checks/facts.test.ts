@@ -546,13 +546,57 @@ const cases: readonly Case[] = [
   {
     ...{code: 'ST611', title: 'a route refuses clients outside', severity: 'info'},
     fires: {routes: [{type: 'blackhole', dst: '192.0.2.0/24'}]},
-    says: 'routes refuse packets to clients in 192.0.2.0/24 (unreachable, blackhole or prohibit): these get no answer from node ports',
+    says: 'routes or routing rules refuse packets of clients in 192.0.2.0/24, or the answers (unreachable, blackhole or prohibit): these get no answer from node ports',
     silent: {
       'it is about a private network': {routes: [{type: 'unreachable', dst: '192.168.0.0/16'}]},
       'a better route leads there': {
         routes: [
           {type: 'blackhole', dst: '192.0.2.0/24', metric: 9},
           {dst: '192.0.2.0/24', gateway: '172.18.0.9', dev: 'eth0'},
+        ],
+      },
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'table local lacks the address of the node', severity: 'error'},
+    fires: {routes: [{type: 'local', dst: '127.0.0.0/8', dev: 'lo', table: 'local'}]},
+    says: 'table local has no route to 172.18.0.11, the address of the node: the kernel sends away what is for it',
+    silent: {
+      'it has it': {routes: ['127.0.0.0/8', '172.18.0.11'].map(dst => ({type: 'local', dst, dev: 'lo', table: 'local'}))},
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'routes lead to two pods by the interface of one', severity: 'error'},
+    fires: ledBy('cali9', 'cali9'),
+    says: 'routes lead to 2 pods (10.244.11.4, 10.244.11.5) by cali9, the interface of a single one: what Services send to the others is lost',
+    silent: {'each has one': ledBy('cali8', 'cali9')},
+  },
+  {
+    ...{code: 'ST611', title: 'the next hop to pods of another node is the address of no Node', severity: 'warning'},
+    fires: {routes: [{dst: '10.244.12.0/24', gateway: '172.18.0.99', dev: 'eth0'}]},
+    says: 'packets for endpoints on node-b (10.244.12.9) go to 172.18.0.99, which is the address of no Node, although that of node-b is in the same network',
+    silent: {
+      'it is that of the node': {routes: [{dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'}]},
+      'it is a router elsewhere': {routes: [{dst: '10.244.12.0/24', gateway: '172.19.0.99', dev: 'eth0'}]},
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'a routing rule refuses clients outside', severity: 'info'},
+    fires: {rules: [{priority: 100, src: '192.0.2.0', srclen: 24, action: 'blackhole'}]},
+    says: 'routes or routing rules refuse packets of clients in 192.0.2.0/24, or the answers',
+    silent: {
+      'it is for what arrives elsewhere': {rules: [{priority: 100, src: '192.0.2.0', srclen: 24, iif: 'eth9', action: 'blackhole'}]},
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'a routing rule refuses answers to clients outside', severity: 'info'},
+    fires: {rules: [{priority: 100, src: 'all', dst: '192.0.2.0', dstlen: 24, action: 'unreachable'}]},
+    says: 'routes or routing rules refuse packets of clients in 192.0.2.0/24, or the answers',
+    silent: {
+      'a rule before it leads there': {
+        rules: [
+          {priority: 90, src: 'all', table: 'main'},
+          {priority: 100, src: 'all', dst: '192.0.2.0', dstlen: 24, action: 'unreachable'},
         ],
       },
     },
@@ -585,7 +629,7 @@ const cases: readonly Case[] = [
     says: 'the routing rules of the node refuse packets from 10.244.12.',
     silent: {
       'it is for what pods here send there': {
-        rules: [{priority: 100, src: '10.244.12.0', srclen: 24, dst: '192.0.2.1', action: 'blackhole'}],
+        rules: [{priority: 100, src: '10.244.12.0', srclen: 24, dst: '10.99.0.1', action: 'blackhole'}],
       },
     },
   },
@@ -781,6 +825,14 @@ function moveDefault(given: Scenario): void {
   given.file('node-a', 'routes.json', JSON.stringify(routes));
 }
 
+/** Two pods by their interfaces. */
+function ledBy(...names: readonly string[]): Given {
+  return {
+    links: [...new Set(names)].map(ifname => ({...up, ifname, link_netnsid: 0, linkinfo: {info_kind: 'veth'}})),
+    routes: names.map((dev, at) => ({dst: `10.244.11.${4 + at}`, dev})),
+  };
+}
+
 /** A rule in table mangle, the first one. */
 function restoreMarks(given: Scenario, rule: string): void {
   given.file('node-a', 'iptables-save', given.rules('node-a').toString().replace('COMMIT', `${rule}\nCOMMIT`));
@@ -838,6 +890,20 @@ test('IPv6 that is switched off is an error, and an interface without it is none
     {code: 'ST611', severity: 'error', node: 'node-a', family: 'IPv6', message: containing('IPv6 is switched off')},
   ]);
   expect(await factsFound(withLoopback('::1'))).toEqual([]);
+});
+
+test('a rule of IPv6 for table main that is missing is a warning, where nothing shows whether the kernel follows rules', async () => {
+  const withRules = (rules: readonly object[]): Given => ({
+    change: given => {
+      given.file('node-a', 'ip6-rules.json', JSON.stringify(rules));
+      given.file('node-a', 'routes.json', JSON.stringify([...usualRoutes, {dst: 'default', gateway: 'fc00::1', dev: 'eth0'}]));
+    },
+  });
+  const missing = await factsFound(withRules(usualRules.slice(0, 1)));
+  expect(missing).toMatchObject([
+    {code: 'ST611', severity: 'warning', family: 'IPv6', message: containing('the rule of policy routing for table main is missing')},
+  ]);
+  expect(await factsFound(withRules(usualRules))).toEqual([]);
 });
 
 test('IPv6 forwarding matters where there are Services of IPv6', async () => {

@@ -109,6 +109,26 @@ export const conditions: readonly Scenario[] = [
     name: 'ip-rule-to-node-same-way',
     load: [sh('for to in 172.18.0.0/16 default; do ip route add $to dev eth0 table 101; done; ip rule add to 172.18.0.12 lookup 101')],
   },
+  // Without a rule ever added, the kernel looks up table main of IPv6 although its rule is gone.
+  {name: 'ip-rule-of-main-deleted', load: [sh('ip rule del pref 32766')]},
+  {name: 'ip-rule-blackhole-client', load: [sh('ip rule add from 203.0.113.0/24 blackhole pref 100')], isIPv4Only: true, isPurpose: true},
+  {
+    name: 'ip-rule-unreachable-client',
+    load: [sh('ip rule add to 203.0.113.0/24 unreachable pref 100')],
+    isIPv4Only: true,
+    isPurpose: true,
+  },
+  {name: 'local-route-deleted', load: [sh('ip route del local 172.18.0.11 dev eth0 table local')]},
+  {name: 'next-hop-of-nobody', load: [sh('ip route replace 10.244.12.0/24 via 172.18.0.99')]},
+  {name: 'pod-by-link-of-other-pod', load: [sh('ip route replace 10.244.11.4 dev cali5')]},
+  {name: 'ct-reply-destination', load: [rules('filter', '-I FORWARD -m conntrack --ctrepldst 172.18.0.11 -j DROP')], ...decided},
+  {name: 'ct-reply-destination-unused', load: [rules('filter', '-I FORWARD -m conntrack --ctrepldst 192.0.2.0/24 -j DROP')], ...decided},
+  {
+    name: 'nft-ct-reply-destination',
+    load: [nftChain('postrouting priority 150; policy accept;', 'ct reply ip daddr 172.18.0.11 drop')],
+    isIPv4Only: true,
+    ...decided,
+  },
   {name: 'ip-rule-prohibits-node', load: [sh('ip rule add to 172.18.0.12 prohibit pref 100')]},
   {
     name: 'ip-rule-before-local',

@@ -26,6 +26,7 @@ import {
   droppedOnArrival,
   gatewayInPlaceOfLink,
   isSentOn,
+  isLocalRouteMissing,
   isLoopbackDown,
   isUnroutedHere,
   isUsualRule,
@@ -118,9 +119,19 @@ function isBridge({network}: NodeFacts, name: string | null): boolean | null {
 }
 
 /** Read once for a node, and not for every walk. */
-const ownAddresses = once(({addresses}: NodeFacts) => new Set(addresses.map(text => parseAddress(text)?.text ?? text)));
+const ownAddresses = once((facts: NodeFacts) => new Set(localAddresses(facts)));
 
-const localRanges = once(({addresses}: NodeFacts) => ({IPv4: ownRanges(addresses, 'IPv4'), IPv6: ownRanges(addresses, 'IPv6')}));
+const localRanges = once((facts: NodeFacts) => {
+  const own = localAddresses(facts);
+  return {IPv4: ownRanges(own, 'IPv4'), IPv6: ownRanges(own, 'IPv6')};
+});
+
+function localAddresses(facts: NodeFacts): readonly string[] {
+  return facts.addresses.flatMap(text => {
+    const address = parseAddress(text);
+    return address !== null && isLocalRouteMissing(facts, address) ? [] : [address?.text ?? text];
+  });
+}
 
 function packetKey({protocol, destination, port}: Packet): string {
   return `${protocol.toUpperCase()} ${joinHostPort(destination.text, port)}`;
@@ -309,6 +320,8 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
   return (packet, environment) => {
     const {family, origin, source, destination} = packet;
     if (family === 'IPv6' && isOff) return 'IPv6 is switched off on this node';
+    if (isLocalRouteMissing(facts, destination))
+      return `table local has no route to ${destination.text}, the address of the node, so the kernel does not take it for its own`;
     const query = routeQuery(packet);
     if (environment.isLocal(destination) === true)
       return origin === 'node' && isLoopbackDown(network)

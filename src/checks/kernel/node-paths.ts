@@ -12,7 +12,7 @@ import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {internalIPs} from '../../expect/api-index.ts';
 import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
-import {leadsToNoNode, misledTo, nodeBehind, outsideOf} from '../../model/node/policy-routing.ts';
+import {isOnUplink, leadsToNoNode, misledTo, nextHopOnLink, nodeBehind, outsideOf, sharedLinks} from '../../model/node/policy-routing.ts';
 
 /** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
 interface PodAddress {
@@ -210,6 +210,24 @@ export function defaultRoute(
   if (usual === undefined || usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) return null;
   const {dev, gateway} = usual;
   return {gateway, isUsual: route => route.kind === 'unicast' && route.dev === dev && route.gateway === gateway};
+}
+
+/** Interfaces of a single pod each to which routes lead for several endpoints. */
+export function linksOfSeveral(context: NodeCheckContext, family: Family): ReturnType<typeof sharedLinks> {
+  const pods = nodesOfPods(podAddresses(context, family));
+  return sharedLinks(context.facts, family, text => pods.get(text) === context.node.name);
+}
+
+/** Pods of other nodes to which routes lead by an address of the node's own network that no Node has, although theirs is in it too. */
+export function podsBehindStrangers(context: NodeCheckContext, family: Family): readonly (Unrouted & {readonly hop: string})[] {
+  const known = nodeAddresses(context.api);
+  return unroutedPods(context, family, () => true).flatMap(({node, addresses: [text = '']}) => {
+    const address = parseAddress(text);
+    const hop = address === null || node === context.facts.name ? null : nextHopOnLink(context.facts, address);
+    const of = (context.api.nodes ?? []).find(({metadata}) => metadata.name === node);
+    const isNear = of !== undefined && internalIPs(of).some(own => isOnUplink(context.facts, parseAddress(own)));
+    return hop === null || !isNear || known.has(hop.text) ? [] : [{node, addresses: [text], hop: hop.text}];
+  });
 }
 
 /**

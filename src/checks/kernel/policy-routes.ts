@@ -201,13 +201,28 @@ function outsideIn(
     });
 }
 
-/** Networks of the internet to whose clients no answer goes: a route refuses it, as that of a ban. */
+/** Networks of the internet whose clients get no answer: a route or a rule of policy routing refuses their packets, or the answers. */
 export function refusedClients(context: NodeCheckContext, family: Family): readonly string[] {
-  if (!entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))) return [];
-  const refusing = (networkOf(context).routes[family] ?? []).filter(({kind, to}) => isRefusal(kind) && to.prefix > 0).map(({to}) => to);
-  return outsideIn(context, refusing, family).flatMap(({network, client}) => {
-    const route = routeTo(context, client);
-    return route !== 'unknown' && route.kind === 'unreachable' ? [network] : [];
+  const {facts, config} = context;
+  const {routes, policyRules} = networkOf(context);
+  const refusing = (routes[family] ?? []).flatMap(({kind, to}) => (isRefusal(kind) && to.prefix > 0 ? [to] : []));
+  const named = (policyRules[family] ?? []).flatMap(({from, to, isInverted}) =>
+    [from, to].flatMap(network => (network === null || network.prefix === 0 || isInverted ? [] : [network])),
+  );
+  if (refusing.length + named.length === 0 || !entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))) return [];
+  const pods = [...podAddresses(context, family).values()].flatMap(own => own.filter(({isExternal}) => isExternal).slice(0, 1));
+  const ends = [...pods.map(({address}) => address), hostIP(facts, family) ?? ''].flatMap(text => parseAddress(text) ?? []);
+  const packetsOf = packetsBetween(context, family);
+  const isRefused = (source: Address, to: Address, mark: number): boolean => {
+    const iif = facts.addresses.includes(source.text) ? 'lo' : usualDevice(facts, source);
+    const ways = packetsOf(source, to).map(packet =>
+      routeOf(networkOf(context), to, {source, mark, ...(iif === null ? {} : {iif}), ...packet}),
+    );
+    return ways.some(way => way !== 'unknown' && way.kind === 'unreachable');
+  };
+  return outsideIn(context, [...refusing, ...named], family).flatMap(({network, client}) => {
+    const marks = [0, 1 << config.masqueradeBit.value];
+    return ends.some(end => isRefused(end, client, 0) || marks.some(mark => isRefused(client, end, mark))) ? [network] : [];
   });
 }
 

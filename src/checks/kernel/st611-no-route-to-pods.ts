@@ -1,7 +1,7 @@
 import {internalIPs} from '../../expect/api-index.ts';
 import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
-import {isLoopbackDown} from '../../model/node/policy-routing.ts';
-import {isIPv6Off, routeOf} from '../../model/node/node-facts.ts';
+import {isLocalRouteMissing, isLoopbackDown} from '../../model/node/policy-routing.ts';
+import {hostIP, isIPv6Off, missingTable, routeOf} from '../../model/node/node-facts.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
@@ -15,7 +15,18 @@ import {
   refusedPods,
   unroutedServices,
 } from './policy-routes.ts';
-import {defaultRoute, familiesOnNode, misledPods, networkOf, podsAstray, routeTo, type Unrouted, unroutedPods} from './node-paths.ts';
+import {
+  defaultRoute,
+  familiesOnNode,
+  linksOfSeveral,
+  misledPods,
+  networkOf,
+  podsAstray,
+  podsBehindStrangers,
+  routeTo,
+  type Unrouted,
+  unroutedPods,
+} from './node-paths.ts';
 
 export const noRouteToPods: Check<'ST611'> = {
   code: 'ST611',
@@ -64,6 +75,28 @@ export const noRouteToPods: Check<'ST611'> = {
           message: `packets to addresses on ${nodesIn(found)} go to ${to}: what Services send there does not arrive.`,
           ...run(routeGet(found), commandLine`ip address show to ${found[0]?.addresses[0] ?? ''}`),
         };
+      const own = parseAddress(hostIP(context.facts, family) ?? '');
+      if (own !== null && isLocalRouteMissing(context.facts, own))
+        yield {
+          family,
+          message: `table local has no route to ${own.text}, the address of the node: the kernel sends away what is for it, and node ports, endpoints in the network of the node and what Services send from its processes are lost.`,
+          remedy: 'Add the address again: the kernel makes the route then.',
+          ...run(commandLine`ip route get ${own.text}`, commandLine`ip route show table local`),
+        };
+      for (const {dev, addresses} of linksOfSeveral(context, family))
+        yield {
+          family,
+          variant: 'led-elsewhere',
+          message: `routes lead to ${addresses.length} pods (${someOf(addresses)}) by ${dev}, the interface of a single one: what Services send to the others is lost.`,
+          ...run(commandLine`ip route show dev ${dev}`, commandLine`ip link show ${dev}`),
+        };
+      for (const {node, addresses, hop} of podsBehindStrangers(context, family))
+        yield {
+          family,
+          severity: 'warning',
+          message: `packets for endpoints on ${node} (${addresses.join(', ')}) go to ${hop}, which is the address of no Node, although that of ${node} is in the same network: what Services send there may not arrive.`,
+          ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip neighbour show ${hop}`),
+        };
       for (const {dev, isOneOfSeveral, addresses} of downWays(context, family)) {
         const ends = `endpoints (${someOf(addresses)})`;
         const share = isOneOfSeveral ? ', and the kernel does not skip it: a share of what' : ': what';
@@ -74,6 +107,15 @@ export const noRouteToPods: Check<'ST611'> = {
           ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip link show ${dev}`),
         };
       }
+      const missing = missingTable(networkOf(context), family);
+      if (missing !== null)
+        yield {
+          family,
+          severity: 'warning',
+          message: `the rule of policy routing for table ${missing} is missing: IPv6 goes on without it only where no rule was ever added, and what Services send is lost otherwise.`,
+          remedy: 'Add the rule again.',
+          ...run(commandLine`ip -6 rule add pref ${missing === 'local' ? '0' : '32766'} lookup ${missing}`),
+        };
       const refused = refusedPods(context, family);
       const [first] = refused;
       if (lost.length === 0 && first !== undefined)
@@ -98,9 +140,9 @@ export const noRouteToPods: Check<'ST611'> = {
         yield {
           family,
           severity: 'info',
-          message: `routes refuse packets to clients in ${someOf(clients)} (unreachable, blackhole or prohibit): these get no answer from node ports and load balancers.`,
-          remedy: 'Nothing, if the routes are bans. Otherwise delete them.',
-          ...run(commandLine`ip route show table all`),
+          message: `routes or routing rules refuse packets of clients in ${someOf(clients)}, or the answers (unreachable, blackhole or prohibit): these get no answer from node ports and load balancers.`,
+          remedy: 'Nothing, if these are bans. Otherwise delete them.',
+          ...run(commandLine`ip route show table all`, commandLine`ip rule show`),
         };
       const {unrouted, severity} = unroutedServices(context, family);
       const [address] = unrouted;

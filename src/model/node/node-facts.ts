@@ -226,8 +226,45 @@ export function routeOf(facts: NetworkFacts, destination: Address, query: RouteQ
     tables.set(table, found);
     return found;
   };
-  return byRules(rules, {lookUp, destination, query, hasVrf: facts.links?.some(({kind}) => kind === 'vrf') ?? true});
+  const lookup = {lookUp, destination, query, hasVrf: facts.links?.some(({kind}) => kind === 'vrf') ?? true};
+  const found = byRules(rules, lookup);
+  if (missingTable(facts, family) === null) return found;
+  const usual = byRules(usualRules, lookup);
+  return found !== 'unknown' && usual !== 'unknown' && isSame(found, usual) ? found : 'unknown';
 }
+
+/**
+ * The table that no rule of IPv6 leads to, although no other rules are there; null if there is none. Until a rule is added, the kernel looks
+ * up both tables without any (`fib6_rule_lookup`); whether one was, nothing shows.
+ */
+export function missingTable({policyRules}: NetworkFacts, family: Family): string | null {
+  const [first, ...others] = family === 'IPv6' ? (policyRules.IPv6 ?? []) : [];
+  if (first?.action.kind !== 'lookup' || others.length > 0) return null;
+  const other = new Map([
+    ['0 local', 'main'],
+    ['32766 main', 'local'],
+  ]);
+  return other.get(`${first.priority} ${first.action.table}`) ?? null;
+}
+
+/** The rules of nodes without policy routing. */
+export const usualRules = ['local', 'main', 'default'].map(
+  (table, priority): PolicyRule => ({
+    priority,
+    isInverted: false,
+    from: null,
+    to: null,
+    mark: null,
+    iif: null,
+    tos: null,
+    protocol: null,
+    sourcePorts: null,
+    ports: null,
+    users: null,
+    unevaluated: [],
+    action: {kind: 'lookup', table, suppressedPrefix: null},
+  }),
+);
 
 interface Lookup {
   readonly lookUp: (table: string) => Found;

@@ -10,6 +10,7 @@ import {
   type RouteQuery,
   type RouteResult,
   sysctlNumber,
+  usualRules,
 } from './node-facts.ts';
 
 /** A rule of policy routing that sends packets away from a pod to which table main has a route. */
@@ -160,6 +161,30 @@ export function outsideOf(family: Family): readonly Address[] {
   return outside.filter(address => address.family === family);
 }
 
+/** Whether the kernel does not take an own address of the node for one: table local, which has that of the loopback, lacks it. */
+export function isLocalRouteMissing({hostIPs, network = noNetworkFacts}: NodeFacts, address: Address): boolean {
+  const own = (network.routes[address.family] ?? []).filter(({kind}) => kind === 'local');
+  const isRead = own.some(({to}) => /^(?:127\.0\.0\.|::1)/.test(to.text));
+  return isRead && hostIPs.includes(address.text) && !own.some(({to}) => contains(to, address));
+}
+
+/** The next hop to an address, on the link of the node's own one, if no default route has it; null if there is none. */
+export function nextHopOnLink(facts: NodeFacts, address: Address): Address | null {
+  const {network = noNetworkFacts} = facts;
+  const route = routeOf(network, address, {mark: 0, iif: 'lo'});
+  const gateway = isUnicast(route) ? parseAddress(route.gateway ?? '') : null;
+  const isOfDefault = network.routes[address.family]?.some(
+    ({to, hops}) => to.prefix === 0 && hops.some(hop => hop.gateway === gateway?.text),
+  );
+  return isOnUplink(facts, gateway) && isOfDefault === false ? gateway : null;
+}
+
+/** Whether an address is in the network of the interface of the node's own one. */
+export function isOnUplink(facts: NodeFacts, address: Address | null): boolean {
+  const dev = facts.primaryInterface;
+  return address !== null && dev !== null && !address.text.startsWith('fe80:') && isHome(facts, dev, address);
+}
+
 /** No address, as a process has that did not choose a source. */
 const nowhere = {IPv4: parseAddress('0.0.0.0'), IPv6: parseAddress('::')};
 
@@ -304,6 +329,27 @@ export function misledTo(
     : null;
 }
 
+/** Interfaces of a single pod each to which routes of their own lead for several pods of the node, with the addresses of these. */
+export function sharedLinks(
+  {network = noNetworkFacts, primaryInterface}: NodeFacts,
+  family: Family,
+  isPodHere: (address: string) => boolean,
+): readonly {readonly dev: string; readonly addresses: readonly string[]}[] {
+  const ofOnePod = (network.links ?? []).filter(({kind, isPeerElsewhere, master}) => kind === 'veth' && isPeerElsewhere && master === null);
+  const names = new Set(ofOnePod.flatMap(({name}) => (name === primaryInterface ? [] : [name])));
+  const bits = family === 'IPv4' ? 32 : 128;
+  const found = (network.routes[family] ?? []).flatMap(({kind, to, hops: [hop]}) => {
+    if (kind !== 'unicast' || to.prefix !== bits || hop?.dev == null || !names.has(hop.dev)) return [];
+    const address = parseAddress(to.text.replace(/\/.*/, ''));
+    const route = address !== null && isPodHere(address.text) ? routeOf(network, address, {mark: 0, iif: 'lo'}) : 'unknown';
+    return address !== null && isUnicast(route) && route.dev === hop.dev ? [{dev: hop.dev, text: address.text}] : [];
+  });
+  return [...Map.groupBy(found, ({dev}) => dev)].flatMap(([dev, own]) => {
+    const addresses = [...new Set(own.map(({text}) => text))];
+    return addresses.length > 1 ? [{dev, addresses}] : [];
+  });
+}
+
 /** The node whose address is the gateway of a route to an address, whichever route the kernel takes; null without one. */
 export function nodeBehind(
   {routes}: NetworkFacts,
@@ -397,24 +443,6 @@ function leadsToPods({network = noNetworkFacts, primaryInterface}: NodeFacts, fa
 }
 
 const withUsualRules = once((network: NetworkFacts): NetworkFacts => ({...network, policyRules: of(usualRules)}));
-
-const usualRules = ['local', 'main', 'default'].map(
-  (table, priority): PolicyRule => ({
-    priority,
-    isInverted: false,
-    from: null,
-    to: null,
-    mark: null,
-    iif: null,
-    tos: null,
-    protocol: null,
-    sourcePorts: null,
-    ports: null,
-    users: null,
-    unevaluated: [],
-    action: {kind: 'lookup', table, suppressedPrefix: null},
-  }),
-);
 
 function of(rules: readonly PolicyRule[]): NetworkFacts['policyRules'] {
   return Object.fromEntries(families.map(family => [family, rules])) as Record<Family, readonly PolicyRule[]>;

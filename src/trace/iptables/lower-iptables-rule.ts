@@ -225,6 +225,8 @@ function conntrackOption({flag, values, negated}: RuleOption): Condition | null 
       return is('ct original dport', portRange(value));
     case '--ctreplsrc':
       return is('ct reply saddr', value);
+    case '--ctrepldst':
+      return is('ct reply daddr', value);
     case '--ctreplsrcport':
       return is('ct reply sport', portRange(value));
     default:

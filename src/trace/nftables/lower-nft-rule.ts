@@ -254,6 +254,7 @@ const names: ReadonlyMap<string, FieldName> = new Map([
     [`ct original ${header}saddr`, 'ct original saddr'],
     [`ct original ${header}daddr`, 'ct original daddr'],
     [`ct reply ${header}saddr`, 'ct reply saddr'],
+    [`ct reply ${header}daddr`, 'ct reply daddr'],
   ]),
   ...['iif', 'iifname'].map((word): readonly [string, FieldName] => [word, 'iif']),
   ...['oif', 'oifname'].map((word): readonly [string, FieldName] => [word, 'oif']),

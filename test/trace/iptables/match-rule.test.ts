@@ -133,7 +133,8 @@ describe('states', () => {
     ['-m conntrack --ctorigdstport 8080', {}, no],
     ['-m conntrack --ctreplsrc 10.96.1.1', {}, yes],
     ['-m conntrack --ctreplsrc 10.244.1.2', {}, no],
-    ['-m conntrack --ctrepldst 10.96.1.1', {}, unknown],
+    ['-m conntrack --ctrepldst 10.96.1.1', {}, no],
+    ['-m conntrack --ctrepldst 10.0.0.0/8', {}, yes],
     ['-m conntrack --ctstate ESTABLISHED --ctorigdst 10.96.1.1', {}, no],
   ])('%j of %j', (rule, packet, likelihood) => {
     expect(match(rule, {}, {}, packet)).toBe(likelihood);
