@@ -102,6 +102,17 @@ export function residualRefusal<R extends RuleText>(
   return {kind: 'unexpected-reject', severity: changesOutcome ? 'error' : 'info', detail, expected: [], actual: [rule]};
 }
 
+/** Differences that no symptom so far explains. One cause is one finding: one that is more than information covers all others. */
+export function unexplained<R extends RuleText, D extends {readonly rule: R}>(
+  symptoms: SymptomList<R>,
+  differences: readonly D[],
+): readonly D[] {
+  // Health checks are no packets of the Service.
+  if (symptoms.all.some(({kind, severity}) => severity !== 'info' && kind !== 'health-check-port-blocked')) return [];
+  const said = new Set(symptoms.all.flatMap(({expected, actual}) => [...expected, ...actual]));
+  return differences.filter(({rule}) => !said.has(rule));
+}
+
 /** Says which differences no other symptom explains; `harmless` tells their effect, and is null where traffic is affected. */
 export function sayResidual<R extends RuleText, D extends {readonly kind: DifferenceKind; readonly rule: R}>(
   symptoms: SymptomList<R>,

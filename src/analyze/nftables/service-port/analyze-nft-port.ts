@@ -8,7 +8,7 @@ import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affec
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {type Probe, probesBeside} from '../../outcomes/probes.ts';
-import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry} from '../../symptoms/port-symptoms.ts';
+import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
@@ -194,10 +194,7 @@ export function explainNftResidualDifferences(
   symptoms: SymptomList<RuleText>,
   harmless: (() => string) | null,
 ): void {
-  const said = new Set(symptoms.all.flatMap(({expected, actual}) => [...expected, ...actual]));
-  // One cause is one finding: the symptoms so far cover the other differences.
-  if (symptoms.all.some(({severity}) => severity !== 'info')) return;
-  const left = differences.filter(({rule}) => !said.has(rule));
+  const left = unexplained(symptoms, differences);
   const refusals = left.filter(difference => difference.kind === 'extra' && isRefusal(difference));
   for (const {rule} of refusals)
     symptoms.say(residualRefusal(rule, {hasAny: item.endpoints.hasAny, changesOutcome: false}), `left ${rule.text}`);
