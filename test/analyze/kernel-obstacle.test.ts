@@ -18,6 +18,29 @@ test('with forwarding off no packet is accepted, and the reason is the switch', 
   expect(new Set(outcomes.map(String))).toEqual(new Set(['drop,the node forwards no such packets (net.ipv4.ip_forward is 0)']));
 });
 
+describe('where the table of tracked connections is full', () => {
+  const sysctls = 'net.netfilter.nf_conntrack_count = 65536\nnet.netfilter.nf_conntrack_max = 65536\n';
+
+  test.each([undefined, 'ipvs/1.36', 'nftables/1.36'])('a new connection is dropped (%s)', async capture => {
+    const outcomes = await asked(toService, {sysctls}, capture);
+    expect(outcomes.length).toBeGreaterThan(0);
+    for (const [verdict, reason] of outcomes) {
+      expect(verdict).toBe('drop');
+      expect(reason).toContain('the table of tracked connections is full (nf_conntrack_max is 65536)');
+    }
+  });
+
+  test('a connection that rules exempt from tracking in both directions is not', async () => {
+    const given = await scenario();
+    given.file('node-a', 'sysctls', sysctls);
+    const exempt = ['--dport', '--sport'].map(port => `-A PREROUTING -p tcp -m tcp ${port} 8080 -j NOTRACK`);
+    given.rules('node-a').insertBefore(['*filter'], ['*raw', ':PREROUTING ACCEPT [0:0]', ...exempt, 'COMMIT'].join('\n'));
+    const packet = {...toService, destination: '10.244.11.5', port: '8080'};
+    const [answer] = askNodes(packet, given.snapshot(), name => name === 'node-a');
+    expect(answer?.outcomes.map(({verdict}) => verdict)).toEqual(['accept']);
+  });
+});
+
 describe('with forwarding off on the interface of one pod', () => {
   const files = {
     'netconf.json': JSON.stringify([

@@ -16,6 +16,7 @@ import {
   type RouteQuery,
   routesLoopback,
   sysctlNumber,
+  trackedConnections,
 } from '../../model/node/node-facts.ts';
 import {
   type Astray,
@@ -309,6 +310,7 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
   const {network = noNetworkFacts} = facts;
   const forwarding = forwardingObstacle(facts);
   const isOff = isIPv6Off(facts);
+  const tracked = trackedConnections(network);
   const asAstray: NonNullable<Environment['obstacle']> = (packet, environment) => {
     const astray = routedAstray(facts, packet.destination, routeQuery(packet));
     if (astray === null) return null;
@@ -322,6 +324,8 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     if (family === 'IPv6' && isOff) return 'IPv6 is switched off on this node';
     if (isLocalRouteMissing(facts, destination))
       return `table local has no route to ${destination.text}, the address of the node, so the kernel does not take it for its own`;
+    if (tracked !== null && tracked.count >= tracked.max && !packet.untracked && packet.connection === undefined)
+      return `the table of tracked connections is full (nf_conntrack_max is ${tracked.max}), and the kernel drops packets of new ones`;
     const query = routeQuery(packet);
     if (environment.isLocal(destination) === true)
       return origin === 'node' && isLoopbackDown(network)

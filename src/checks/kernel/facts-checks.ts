@@ -2,7 +2,7 @@ import {nodeObject} from '../../expect/api-index.ts';
 import type {Family} from '../../model/address.ts';
 import type {Observation} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason, uplinkWithoutReturn} from '../../model/node/bridges.ts';
-import {type ConnectionStatistics, isOlderKernel, sysctlNumber} from '../../model/node/node-facts.ts';
+import {type ConnectionStatistics, isOlderKernel, sysctlNumber, trackedConnections} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
@@ -147,9 +147,9 @@ const table = [
     remedy:
       'Raise nf_conntrack_max (conntrack.maxPerCore in the settings of kube-proxy, which writes it when it starts), and find out which clients open so many connections: conntrack -L -o extended, or kubectl svc-trace top.',
     *find(context) {
-      const count = sysctlNumber(networkOf(context), 'net.netfilter.nf_conntrack_count');
-      const max = sysctlNumber(networkOf(context), 'net.netfilter.nf_conntrack_max');
-      if (count === null || max === null || max === 0 || count < max * 0.9) return;
+      const tracked = trackedConnections(networkOf(context));
+      if (tracked === null || tracked.count < tracked.max * 0.9) return;
+      const {count, max} = tracked;
       const share = Math.floor((100 * count) / max);
       const isFull = count >= max;
       yield {

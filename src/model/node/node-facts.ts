@@ -179,6 +179,12 @@ export function sysctlNumber({sysctls}: NetworkFacts, name: string): number | nu
   return text === undefined || !/^-?\d+$/.test(text) ? null : Number(text);
 }
 
+/** How many connections the kernel tracks, and how many it can; null if that was not seen. */
+export function trackedConnections(network: NetworkFacts): {readonly count: number; readonly max: number} | null {
+  const [count, max] = ['count', 'max'].map(name => sysctlNumber(network, `net.netfilter.nf_conntrack_${name}`));
+  return count == null || max == null || max === 0 ? null : {count, max};
+}
+
 /** Whether packets with a loopback address may leave by an interface; null if that was not seen. Follows `IN_DEV_ROUTE_LOCALNET`. */
 export function routesLoopback(network: NetworkFacts, dev: string | null): boolean | null {
   const [all, own] = ['all', dev ?? ''].map(name => sysctlNumber(network, `net.ipv4.conf.${name}.route_localnet`));
