@@ -9,6 +9,7 @@ import {parseConntrack} from '../../parse/conntrack.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
+import {capturedPackets, waitingConnections} from '../../parse/pasted/captured-packets.ts';
 import {type Listed, listedIn, type ListedService, unselectedServices} from '../../parse/pasted/listed-objects.ts';
 import {unservedIn} from '../../parse/pasted/listed-state.ts';
 import {isTableFull, refusingHosts, stoppedPackets} from '../../parse/pasted/kernel-lines.ts';
@@ -57,6 +58,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...told(besideLog(lines, traces)),
     ...told([...(unserved === null ? [] : [unserved]), ...unselectedServices(lines)]),
     ...waitingConnections(lines, fileText(node, 'conntrack')),
+    ...capturedPackets(lines),
     ...strandedFlows(fileText(node, 'conntrack'), traces),
     ...told([
       ...beyondRules(node, {lines, listed, traces, rulesets, nft}),
@@ -279,26 +281,6 @@ function hostPortsBefore(rulesets: readonly Ruleset[], traces: readonly PortTrac
       if (to === undefined || taken.length === 0 || optionOf(rule, '-d') !== undefined) return [];
       return `host port ${port} (${rule.chain}, to ${to}) takes packets to ${someOf(taken.map(({address}) => `${address}:${port}`))}: in IPVS mode the node has these addresses, and ${hooks[ofPorts]?.target?.name} is asked before KUBE-SERVICES`;
     });
-  });
-}
-
-/**
- * Connections whose handshake is not complete: `TCP 00:57 SYN_RECV 10.244.1.3:40112 10.96.0.10:53 10.244.2.5:53` of IPVS, and those that
- * conntrack lists as SYN_SENT.
- */
-function waitingConnections(lines: readonly string[], tracked: string): readonly TextFact[] {
-  const ofIpvs = lines.flatMap(line => {
-    const [, server = '', end] = /^\s*TCP\s+\d+:\d\d\s+SYN_(?:RECV|SENT)\s+\S+\s+(\S+:\d+)\s+(\S+:\d+)/.exec(line) ?? [];
-    return end === undefined ? [] : [{server, end}];
-  });
-  const ofRules = [...parseConntrack(tracked, 'tcp')].flatMap(({state, original, reply}) => {
-    const [server, end] = [joinHostPort(original.destination, original.destinationPort), joinHostPort(reply.source, reply.sourcePort)];
-    return state === 'SYN_SENT' && server !== end ? [{server, end}] : [];
-  });
-  return [...Map.groupBy([...ofIpvs, ...ofRules], ({server, end}) => `${server} ${end}`).values()].map(all => {
-    const [{server = '', end = ''} = {}] = all;
-    const waits = `${plural(all.length, 'connection')} to ${server} ${all.length === 1 ? 'waits' : 'wait'}`;
-    return {text: `${waits} for ${end}: it does not answer, or its answers do not come back through this node`, about: [server, end]};
   });
 }
 

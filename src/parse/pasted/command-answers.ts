@@ -1,15 +1,21 @@
 import {pushTo} from '../../model/lists.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
+import {martians} from './kernel-lines.ts';
+import {doubledRoutes} from './listed-routes.ts';
+import {toldCauses, wordsOfCauses} from './told-causes.ts';
 
 /** What commands answer that print no rule, each in a few words: chains and tables that are not there, pods that do not run, counters. */
 export function commandAnswers(lines: readonly string[]): readonly string[] {
-  const at = lines.flatMap((line, index) => (telling.test(line) ? index : []));
+  const at = lines.flatMap((line, index) => (telling.test(line) || wordsOfCauses.test(line) ? index : []));
   if (at.length === 0) return [];
   const near = new Set(at.flatMap(index => Array.from({length: maxBelow * 2 + 1}, (_, offset) => index - maxBelow + offset)));
   // Of a long text few lines are of commands.
   const own = lines.map((line, index) => (near.has(index) ? undecorate(line).trimEnd() : line));
   return [
+    ...toldCauses(own),
+    ...martians(own),
+    ...doubledRoutes(own),
     ...missingRules(own),
     ...emptySearches(own),
     ...stoppedPods(own),
@@ -168,7 +174,7 @@ function warnedByMicrok8s(lines: readonly string[]): readonly string[] {
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed|deny \(routed\)|unexpected source|FORWARD policy is/;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed|deny \(routed\)|unexpected source|FORWARD policy is|martian source| dev (?:cni0|cbr0|kube-bridge|docker0) /;
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

@@ -70,6 +70,20 @@ export function refusingHosts(lines: readonly string[]): readonly {readonly host
   }));
 }
 
+/**
+ * Packets of pods that the reverse-path filter drops, as the kernel logs them: `IPv4: martian source 10.0.0.1 from 10.0.0.113, on dev lxc3`.
+ * Those of ARP, of which the next line shows the type, and of a host to itself mean nothing.
+ */
+export function martians(lines: readonly string[]): readonly string[] {
+  const found = lines.flatMap((line, at) => {
+    const [, to = '', from = '', device = ''] = /IPv4: martian source (\S+) from (\S+), on dev (\S+)/.exec(line) ?? [];
+    return from === to || !podInterface.test(device) || /ll header: .* 08 06\s*$/.test(lines[at + 1] ?? '')
+      ? []
+      : `the kernel drops what ${from} sends to ${to} and comes in by ${device}: mostly since its route to ${from} leads to another interface, and rp_filter of ${device} or of all is not 0`;
+  });
+  return [...new Set(found)];
+}
+
 /** Whether the kernel had no place for another connection. */
 export function isTableFull(lines: readonly string[]): boolean {
   return lines.some(line => line.includes('nf_conntrack: table full, dropping packet'));

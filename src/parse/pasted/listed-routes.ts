@@ -20,6 +20,29 @@ export function listedRoutes(lines: readonly string[]): readonly ListedRoute[] |
   return isOnce ? routes : null;
 }
 
+/** Networks of pods of this node that a second route of the same list sends away. A list begins anew with another default route. */
+export function doubledRoutes(lines: readonly string[]): readonly string[] {
+  if (!lines.some(line => line.includes(' dev '))) return [];
+  const lists: ListedRoute[][] = [];
+  let isList = false;
+  for (const line of lines) {
+    const [route] = routeOf(line.trim());
+    if (route !== undefined && (!isList || route.to.prefix === 0)) lists.push([]);
+    if (route !== undefined) lists.at(-1)?.push(route);
+    isList = route !== undefined;
+  }
+  return lists.flatMap(list =>
+    list.flatMap(({to, text}) => {
+      const other = list.find(route => route.to.text === to.text && route.hasGateway);
+      return other === undefined || !ofPods.test(text)
+        ? []
+        : `${to.text} is the network of pods of this node ("${text}"), and the route "${other.text}" sends it away: packets to its own pods leave the node. Another network plugin or mode left the route behind`;
+    }),
+  );
+}
+
+const ofPods = / dev (?:cni0|cbr0|kube-bridge|docker0) (?!.*\bvia\b)/;
+
 function routeOf(text: string): readonly ListedRoute[] {
   const [, refuses = null, place = '', rest = ''] = ofIp.exec(text) ?? [];
   // `ip route get` prints the user.

@@ -3,6 +3,7 @@ import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
+import {capturedPackets, waitingConnections} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
 import {listedObjects, unselectedServices} from './listed-objects.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
@@ -48,7 +49,7 @@ export function answerOfText(content: Buffer): string | null {
   const ofCommand =
     log === null && lines.some(line => /\b(?:ip6?tables(?:-restore)?|ipset) v\d\S*(?: .*)?: |\bmodprobe: (?:FATAL|ERROR): /.test(line))
       ? troubleIn(lines.join('\n'))
-      : '';
+      : troubleIn(lines.filter(line => /\bKUBE-[A-Z]/.test(line) && /\b(?:[Ff]ailed|[Ee]rror)\b/.test(line)).join('\n'));
   if (typeof ofCommand !== 'string')
     return `has no rules, and what a command says: ${ofCommand.line.trim()} (${ofCommand.failure.cause}). What the rules are, iptables-save or nft list ruleset prints`;
   const unserved = unservedIn(lines);
@@ -61,7 +62,10 @@ export function answerOfText(content: Buffer): string | null {
   const ofKernel = stopped?.text ?? refusing?.text;
   if (ofKernel !== undefined || isTableFull(lines))
     return `has no rules, and what the kernel says: ${ofKernel ?? 'its table of connections is full, and it drops packets of new ones'}. What the rules there are, iptables-save or nft list ruleset prints`;
-  const [answer] = commandAnswers(lines);
+  const [answer] = [
+    ...commandAnswers(lines),
+    ...[...capturedPackets(lines), ...waitingConnections(lines, lines.join('\n'))].map(({text}) => text),
+  ];
   if (answer !== undefined) return `has no rules, and shows: ${answer}`;
   const described = describedService(lines) ?? listedObjects(lines);
   if (described !== null) return described;
@@ -81,11 +85,12 @@ function describedService(lines: readonly string[]): string | null {
   }
   const name = fields.get('Name');
   const ends = fields.get('Endpoints') ?? fields.get('Addresses');
-  if (name === undefined || ends === undefined) return null;
-  const namespace = fields.get('Namespace') ?? 'default';
-  const service = `${namespace}/${name}`;
   const unready = fields.get('NotReadyAddresses') ?? '<none>';
-  const why = unready === '<none>' || unready === '' ? '' : `, since none of its addresses is ready (${unready})`;
+  const isUnready = unready !== '<none>' && unready !== '';
+  if (ends === undefined || (name === undefined && !isUnready)) return null;
+  const namespace = fields.get('Namespace') ?? 'default';
+  const service = name === undefined ? 'the Service' : `${namespace}/${name}`;
+  const why = isUnready ? `, since none of its addresses is ready (${unready})` : '';
   const selector = fields.get('Selector') ?? '<none>';
   const isByHand = fields.get('Selector') === '<none>';
   const pods = isByHand
@@ -99,7 +104,11 @@ function describedService(lines: readonly string[]): string | null {
     ends === '<none>' || ends === ''
       ? `${service} has no endpoint${why}: kube-proxy refuses connections to it by design.${pods}`
       : `${service} has endpoints (${ends}).`;
-  return `is what kubectl describe prints, without rules: ${said} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
+  const balancer = lines
+    .flatMap(line => /^\s*Warning\s+\w*(?:LoadBalancer|Allocation)\w*\s.*\s{2,}(\S.*?)\s*$/.exec(undecorate(line))?.[1] ?? [])
+    .at(-1);
+  const unbalanced = balancer === undefined ? '' : ` Its load balancer is not set up, which kube-proxy never does: ${balancer}.`;
+  return `is what kubectl describe prints, without rules: ${said}${unbalanced} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
 }
 
 /** Of rows without a chain: those that send one port to different places. In one chain the first wins. */
@@ -184,6 +193,10 @@ const otherTools = [
   'deny (routed)',
   'ClusterIP ',
   'NodePort ',
+  ': Flags [',
+  ' unreachable',
+  'martian source',
+  'forbidden: User',
 ];
 const isRuleLine =
   /^\s*(?:\*(?:nat|filter|mangle|raw|security)\s*$|-[APN] \S+|(?:[>+*-]\s+)*Chain \S+ \(|\[\d+:\d+\] -A|:[A-Za-z][\w-]* [A-Z-])/;
@@ -211,10 +224,10 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
     return isLog ? text : '';
   });
   // Of the programs that are built with Kubernetes, kube-proxy alone lists just these.
-  const listed = new Set(
-    own.flatMap(line => /client-go\/informers\/factory\.go.*Failed to (?:list|watch) \*v1\.(\w+)/i.exec(line)?.[1] ?? []),
-  );
-  const lists = /^(?:Endpoint(?:s|Slice),)(?:Node,)?Service$/.test([...listed].sort().join());
+  const listed = new Set(own.flatMap(line => /Failed to (?:list|watch) \*v1\.(\w+)/i.exec(line)?.[1] ?? []));
+  const lists =
+    /^(?:Endpoint(?:s|Slice),)(?:Node,)?Service$/.test([...listed].sort().join()) &&
+    lines.some(line => line.includes('client-go/informers/factory.go') || line.includes('kube-proxy'));
   const shows =
     lists ||
     own.some(line => line.includes("is incompatible, use 'nft' tool") || isRuleOfNft.test(line)) ||
@@ -230,7 +243,8 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
 
 /** Of the head that klog, journald and container runtimes write before a message. */
 const maxHead = 200;
-const isLogLine = /^panic: |^\/dev\/stdin:\d+:[\d-]+: Error: |(?:(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)\w+\.go:\d+\]/;
+const isLogLine =
+  /^panic: |^\/dev\/stdin:\d+:[\d-]+: Error: |(?:(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)\w+\.go:\d+\]|^[WE] (?:\w+\.go:\d+\b|"[A-Z])/;
 /** What nft says of a rule that kube-proxy gave to it. */
 const isRuleOfNft = /^\s*(?:add|insert|create|delete|flush|replace) \w+ ip6? kube-proxy /;
 /** Of a Go panic: the function of kube-proxy that it happened in. */

@@ -1,0 +1,123 @@
+import {joinHostPort} from '../../model/address.ts';
+import {plural} from '../../model/text.ts';
+import {parseConntrack} from '../conntrack.ts';
+
+/** What packets and connections of a text show, in words, and the entries or endpoints that it is about. */
+interface PacketFact {
+  readonly text: string;
+  readonly about: readonly string[];
+}
+
+/**
+ * Connections whose handshake is not complete: `TCP 00:57 SYN_RECV 10.244.1.3:40112 10.96.0.10:53 10.244.2.5:53` of IPVS, and those that
+ * conntrack lists as SYN_SENT.
+ */
+export function waitingConnections(lines: readonly string[], tracked: string): readonly PacketFact[] {
+  const ofIpvs = lines.flatMap(line => {
+    const [, server = '', end] = /^\s*TCP\s+\d+:\d\d\s+SYN_(?:RECV|SENT)\s+\S+\s+(\S+:\d+)\s+(\S+:\d+)/.exec(line) ?? [];
+    return end === undefined ? [] : [{server, end}];
+  });
+  const ofRules = [...parseConntrack(tracked, 'tcp')].flatMap(({state, original, reply}) => {
+    const [server, end] = [joinHostPort(original.destination, original.destinationPort), joinHostPort(reply.source, reply.sourcePort)];
+    return state === 'SYN_SENT' && server !== end ? [{server, end}] : [];
+  });
+  return [...Map.groupBy([...ofIpvs, ...ofRules], ({server, end}) => `${server} ${end}`).values()].map(all => {
+    const [{server = '', end = ''} = {}] = all;
+    const waits = `${plural(all.length, 'connection')} to ${server} ${all.length === 1 ? 'waits' : 'wait'}`;
+    return {text: `${waits} for ${end}: it does not answer, or its answers do not come back through this node`, about: [server, end]};
+  });
+}
+
+/** What tcpdump shows to be lost or refused. Most telling first. */
+export function capturedPackets(lines: readonly string[]): readonly PacketFact[] {
+  if (!lines.some(line => line.includes(' > '))) return [];
+  return [...wrongChecksums(lines), ...tooLarge(lines), ...unreachable(lines), ...unanswered(lines)];
+}
+
+/** The other node drops packets of a tunnel whose outer checksum is wrong. VXLAN mostly has none. */
+function wrongChecksums(lines: readonly string[]): readonly PacketFact[] {
+  const nodes = lines.flatMap(line => / > (\S+)\.(?:8472|4789): \[bad udp cksum /.exec(line)?.[1] ?? []);
+  return [...new Set(nodes)].map(node => ({
+    text: `packets of VXLAN to ${node} have a wrong checksum of UDP: unless the network card of the sender completes it after this capture, ${node} drops them. kube-proxy 1.16.13, 1.17.9 and 1.18.6 mended one cause, and ethtool -K flannel.1 tx-checksum-ip-generic off avoids it`,
+    about: [node],
+  }));
+}
+
+function tooLarge(lines: readonly string[]): readonly PacketFact[] {
+  const found = lines.flatMap(line => {
+    const [, by = '', to = '', mtu] = /(\S+) > \S+: ICMP6?,? (\S+) unreachable - need to frag \(mtu (\d+)\)/.exec(line) ?? [];
+    return mtu === undefined ? [] : [{by, to, mtu}];
+  });
+  return [...Map.groupBy(found, ({to}) => to).values()].flatMap(([first]) =>
+    first === undefined
+      ? []
+      : {
+          text: `packets to ${first.to} are larger than the ${first.mtu} bytes (MTU) that ${first.by} can pass on: where its message does not reach the sender, small packets arrive and large ones do not. The MTU of the network plugin must leave room for its tunnel`,
+          about: [first.to],
+        },
+  );
+}
+
+/** `IP 10.244.1.3 > 10.244.2.8: ICMP 10.96.0.10 udp port 53 unreachable`. */
+function unreachable(lines: readonly string[]): readonly PacketFact[] {
+  const found = lines.flatMap(line => {
+    const [, by = '', host = '', protocol = '', port] = /(\S+) > \S+: ICMP (\S+) (tcp|udp|sctp) port (\w+) unreachable/.exec(line) ?? [];
+    return port === undefined ? [] : [{by, host, to: `${protocol} port ${port} of ${host}`}];
+  });
+  return [...Map.groupBy(found, ({to}) => to)].map(([to, own]) => ({
+    text: `${own[0]?.by} answers that ${to} is unreachable: nothing listens there, or a rule with REJECT refuses, as kube-proxy writes for a Service without endpoints`,
+    about: own.map(({host}) => host),
+  }));
+}
+
+interface Segment {
+  /** `address.port`. */
+  readonly from: string;
+  readonly to: string;
+  readonly flags: string;
+  readonly seq: string;
+  /** `16:30:57`, of this line or, where tcpdump writes two for a packet, of the one before. */
+  readonly second: string;
+}
+
+/** A client repeats a SYN to which it got no answer, whatever else the capture has. */
+function unanswered(lines: readonly string[]): readonly PacketFact[] {
+  let second = '';
+  const segments = lines.flatMap((line): readonly Segment[] => {
+    second = /^\s*(?:\d{4}-\d\d-\d\d )?(\d\d:\d\d:\d\d)\.\d/.exec(line)?.[1] ?? second;
+    if (!line.includes(': Flags [')) return [];
+    const [, from = '', to = '', flags = '', seq = ''] =
+      /(\S+\.[\w-]+) > (\S+\.[\w-]+): Flags \[(\S+)\](?:.*?\bseq (\d+))?/.exec(line) ?? [];
+    return to === '' ? [] : [{from, to, flags, seq, second}];
+  });
+  const opening = segments.filter(({flags}) => flags === 'S');
+  return [...Map.groupBy(opening, ({from, to, seq}) => `${from} ${to} ${seq}`).values()].flatMap(all => {
+    const [first] = all;
+    if (first === undefined) return [];
+    const answers = segments.filter(({from, to}) => from === first.to && to === first.from);
+    const server = hostPortOf(first.to);
+    const times = new Set(all.map(segment => segment.second)).size;
+    if (answers.some(({flags, seq}) => /^R\.?$/.test(flags) && seq === '0'))
+      return [
+        {
+          text: `${server} refuses connections with a reset: nothing listens on that port there, or a rule rejects so`,
+          about: [server],
+        },
+      ];
+    const end = answers.length > 0 ? ' before an answer came' : '';
+    return times < minRepeated
+      ? []
+      : [
+          {
+            text: `${hostPortOf(first.from).replace(/:\w+$/, '')} sent the same SYN to ${server} in ${times} different seconds${end}: the packets do not arrive, or the answers are lost. The same capture on the node of ${server.replace(/:\w+$/, '')} shows which`,
+            about: [server],
+          },
+        ];
+  });
+}
+
+const minRepeated = 3;
+
+function hostPortOf(place: string): string {
+  return place.replace(/\.([\w-]+)$/, ':$1');
+}

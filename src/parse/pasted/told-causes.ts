@@ -1,0 +1,70 @@
+/** What one line of a program or of the kernel says by itself, in the words of this program. */
+interface ToldCause {
+  readonly pattern: RegExp;
+  readonly text: (...groups: readonly string[]) => string;
+}
+
+const told: readonly ToldCause[] = [
+  {
+    pattern: /is forbidden: User "(system:[^"]+)" cannot (\w+) resource "(services|endpoints|endpointslices|nodes|pods|namespaces)"/,
+    text: (user = '', verb = '', resource = '') =>
+      `the API server does not let ${user} ${verb} ${resource}: ${effectOf(user)}. Its ClusterRole, or what binds it, is missing or older than the program`,
+  },
+  {
+    pattern: /node "([^"]+)" pod cidr not assigned/,
+    text: (node = '') =>
+      `the Node ${node} has no podCIDR, so that flannel gives its pods no network: kube-controller-manager gives one with --allocate-node-cidrs and --cluster-cidr (kubeadm init --pod-network-cidr)`,
+  },
+  {
+    pattern: /subnet "([^"]+)" specified in the flannel net config doesn't contain "([^"]+)" PodCIDR of the "([^"]+)" node/,
+    text: (network = '', podCIDR = '', node = '') =>
+      `the network of flannel (${network}) does not contain ${podCIDR}, the podCIDR of ${node}: pods of the node get no network. Network in the ConfigMap of flannel must be that of the cluster`,
+  },
+  {
+    pattern: /"?([\w.-]+?)"? already has an IP address different from (\S+)/,
+    text: (bridge = '', address = '') =>
+      `${bridge} has the address of an earlier network, and pods of the node get none of ${address}: the plugin makes ${bridge} again after ip link delete ${bridge}`,
+  },
+  {
+    pattern: /plugin\/loop: Loop \(\S+ -> :\d+\) detected/,
+    text: () =>
+      'CoreDNS sends requests to itself and ends: the resolv.conf that it forwards to names the resolver of the node itself (127.0.0.53). resolvConf of kubelet, or forward in the Corefile, must name other servers',
+  },
+  {
+    pattern: /\b(\w+_cache): neighbor table overflow/,
+    text: (table = '') =>
+      `the kernel has no place for more neighbors (${table}) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes`,
+  },
+];
+
+function effectOf(user: string): string {
+  if (/kube-proxy/.test(user)) return 'kube-proxy does not follow them';
+  if (/dns/.test(user)) return 'it does not know the names of Services';
+  return /flannel|calico|cilium|canal|weave|antrea|kube-router/.test(user)
+    ? 'the network plugin does not connect the pods of its node'
+    : 'the program does not follow them';
+}
+
+/** Words without which a line is none of these. */
+export const wordsOfCauses =
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|plugin\/loop: Loop|neighbor table/;
+
+/** What lines say, which terminals and logs break. */
+export function toldCauses(lines: readonly string[]): readonly string[] {
+  const found = lines.flatMap((line, at) => {
+    if (!wordsOfCauses.test(line)) return [];
+    const entry = lines
+      .slice(at, at + maxBroken)
+      .map(part => part.trim())
+      .join(' ')
+      .replaceAll('\\"', '"');
+    return told.flatMap(({pattern, text}) => {
+      const groups = pattern.exec(entry);
+      return groups === null ? [] : text(...groups.slice(1));
+    });
+  });
+  return [...new Set(found)];
+}
+
+/** Lines of one entry. */
+const maxBroken = 3;

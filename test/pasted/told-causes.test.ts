@@ -1,0 +1,152 @@
+/** What texts without rules tell: captures, logs of other programs, kernels, routes and events. */
+import {describe, expect, test} from 'vitest';
+import {noDump} from '../../src/parse/pasted/split-text.ts';
+import {said} from './trace-text.ts';
+
+const answer = (text: string) => noDump(Buffer.from(text));
+const shows = /^has no rules, and shows: /;
+
+describe('a capture', () => {
+  const line = (at: string, from: string, to: string, rest: string) => `11:20:${at} IP ${from} > ${to}: ${rest}, win 64240, length 0\n`;
+  const [client, server] = ['10.244.0.9.41000', '10.244.2.4.8080'];
+  const syn = (at: string) => line(at, client, server, 'Flags [S], seq 7001');
+
+  test('shows a server that does not answer where a client repeats its SYN', () => {
+    const repeated = syn('01.10') + syn('02.11') + syn('04.12');
+    expect(answer(repeated)).toMatch(
+      /shows: 10\.244\.0\.9 sent the same SYN to 10\.244\.2\.4:8080 in 3 different seconds: the packets do not/,
+    );
+    expect(answer(repeated + line('04.13', server, client, 'Flags [S.], seq 5, ack 7002'))).toContain('before an answer came');
+    // Rules beside the capture do not hide it.
+    expect(said(`*filter\n:FORWARD ACCEPT [0:0]\nCOMMIT\n${repeated}`)).toContain('sent the same SYN to 10.244.2.4:8080');
+  });
+
+  test.each([
+    ['one SYN is seen on each interface', syn('01.10') + syn('01.11') + syn('01.12')],
+    ['a SYN is answered', syn('01.10') + line('01.11', server, client, 'Flags [S.], seq 5, ack 7002')],
+    ['a connection is reset later', syn('01.10') + line('09.11', server, client, 'Flags [R.], seq 88, ack 99')],
+    [
+      'a tunnel has checksums that the network card completes',
+      '11:20:01.1 IP 192.0.2.1.9 > 192.0.2.2.6081: [bad udp cksum 0x1 -> 0x2!] Geneve\n',
+    ],
+    ['a host is asked for', '11:20:01.1 IP 10.244.0.9 > 10.244.2.4: ICMP echo request, id 1, seq 1, length 64\n'],
+  ])('tells nothing where %s', (_, text) => {
+    expect(answer(text)).not.toMatch(shows);
+  });
+
+  test('shows what is refused, too large, or has a wrong checksum in VXLAN', () => {
+    expect(answer(syn('01.10') + line('01.11', server, client, 'Flags [R.], seq 0, ack 7002'))).toContain(
+      '10.244.2.4:8080 refuses connections',
+    );
+    const icmp = (rest: string) => `11:20:01.1 IP 192.0.2.7 > 10.244.0.9: ICMP ${rest}, length 36\n`;
+    expect(answer(icmp('10.96.0.10 udp port 53 unreachable'))).toContain('192.0.2.7 answers that udp port 53 of 10.96.0.10 is unreachable');
+    expect(answer(icmp('10.244.2.4 unreachable - need to frag (mtu 1400)'))).toContain(
+      'packets to 10.244.2.4 are larger than the 1400 bytes',
+    );
+    expect(answer('    192.0.2.1.9 > 192.0.2.2.8472: [bad udp cksum 0x1 -> 0x2!] OTV, flags [I]\n')).toContain(
+      'packets of VXLAN to 192.0.2.2',
+    );
+  });
+
+  test('shows connections that wait, without rules too', () => {
+    expect(answer('TCP 00:56  SYN_RECV    192.0.2.9:51812  10.96.8.8:80   10.244.3.17:80\n')).toContain(
+      '1 connection to 10.96.8.8:80 waits for 10.244.3.17:80',
+    );
+    expect(answer('TCP 14:56  ESTABLISHED 192.0.2.9:51812  10.96.8.8:80   10.244.3.17:80\n')).not.toMatch(shows);
+  });
+});
+
+describe('a line of another program', () => {
+  const forbidden = (user: string, resource: string) =>
+    `E0602 02:11:25.2 1 reflector.go:138] ${resource} is forbidden: User\n   "${user}" cannot list resource "${resource}" in API group ""\n`;
+
+  test('says which role is lacking, on a broken line too', () => {
+    expect(answer(forbidden('system:serviceaccount:kube-system:coredns', 'endpointslices'))).toMatch(
+      /shows: the API server does not let system:serviceaccount:kube-system:coredns list endpointslices: it does not know the names of Services/,
+    );
+    expect(answer(forbidden('system:serviceaccount:kube-flannel:flannel', 'nodes'))).toContain('does not connect the pods of its node');
+    expect(answer(forbidden('system:serviceaccount:kube-system:coredns', 'secrets'))).not.toMatch(shows);
+    expect(answer(forbidden('jane', 'pods'))).not.toMatch(shows);
+  });
+
+  test.each([
+    ['error: failed to acquire lease: node "w1" pod cidr not assigned', 'the Node w1 has no podCIDR'],
+    [
+      `failed to acquire lease: subnet "10.244.0.0/16" specified in the flannel net config doesn't contain "10.1.0.0/24" PodCIDR of the "w1" node`,
+      'the network of flannel (10.244.0.0/16) does not contain 10.1.0.0/24, the podCIDR of w1',
+    ],
+    [
+      'failed to set bridge addr: "cni0" already has an IP address different from 10.244.1.1/24',
+      'cni0 has the address of an earlier network',
+    ],
+    ['[FATAL] plugin/loop: Loop (127.0.0.1:58992 -> :53) detected for zone "."', 'CoreDNS sends requests to itself'],
+    ['kernel: neighbour: arp_cache: neighbor table overflow!', 'the kernel has no place for more neighbors (arp_cache)'],
+  ])('"%s" is told', (line, text) => {
+    expect(answer(`${line}\n`)).toContain(text);
+    expect(answer(`we looked for ${line.slice(0, 12)} and found none\n`)).not.toMatch(shows);
+  });
+});
+
+test('packets of pods that the reverse-path filter drops are told, and no ARP or other interface', () => {
+  const martian = (device: string, type: string, from = '10.0.0.113') =>
+    `kernel: IPv4: martian source 10.0.0.253 from ${from}, on dev ${device}\nkernel: ll header: 00000000: 8a 95 96 c7 1f 85 0a 50 d2 29 32 ba ${type}\n`;
+  expect(answer(martian('lxc3c160', '08 00'))).toContain('the kernel drops what 10.0.0.113 sends to 10.0.0.253 and comes in by lxc3c160');
+  for (const text of [martian('lxc3c160', '08 06'), martian('eth0', '08 00'), martian('cni0', '08 00', '10.0.0.253')])
+    expect(answer(text)).not.toMatch(shows);
+});
+
+test('a route that sends the network of own pods away is told, and no route of another node', () => {
+  const start = 'default via 192.0.2.1 dev eth0\n';
+  const own = '10.244.3.0/24 dev cni0 proto kernel scope link src 10.244.3.1\n';
+  const away = '10.244.3.0/24 via 192.0.2.9 dev eth0\n';
+  expect(answer(start + away + own)).toContain('10.244.3.0/24 is the network of pods of this node');
+  for (const text of [start + own, `${start}${own}${start}${away}`, `${start}${own}\n${away}`]) expect(answer(text)).not.toMatch(shows);
+});
+
+test('a Service that is described says that its load balancer is not set up', () => {
+  const service = (event: string) => `Name:         web\nNamespace:    shop\nEndpoints:    10.244.0.7:80\nEvents:\n  ${event}\n`;
+  expect(answer(service('Warning  SyncLoadBalancerFailed  67s (x2 over 3m)  service-controller  Error syncing: no subnet'))).toContain(
+    'Its load balancer is not set up, which kube-proxy never does: Error syncing: no subnet.',
+  );
+  expect(answer(service('Normal   EnsuredLoadBalancer  67s  service-controller  Ensured load balancer'))).not.toContain('load balancer');
+  expect(answer('Subsets:\n  Addresses:          <none>\n  NotReadyAddresses:  10.244.0.7\n')).toContain(
+    'since none of its addresses is ready (10.244.0.7)',
+  );
+  expect(answer('Subsets:\n  Addresses:          10.244.0.7\n')).not.toContain('endpoint');
+});
+
+describe('a log of kube-proxy', () => {
+  test.each([
+    [
+      'E1109 22:18:36.012740       1 proxier.go:634] "Could not create dummy VS" err="no such file or directory" scheduler="roundrobin"\nE1109 22:18:36.012808       1 run.go:74] "command failed" err="can\'t use the IPVS proxier: no such file or directory"',
+      'the kernel has no scheduler of IPVS of the name that the line has',
+    ],
+    [
+      '$ kubectl logs kube-proxy-chc4w\nE1211 17:17:07.621298       1 run.go:74] "command failed" err="stat \n /var/lib/kube-proxy/conf: no such file or directory"',
+      'a file that kube-proxy is told to read is not there',
+    ],
+    [
+      "E0424 10:55:50.225402       1 proxier.go:389] can't set sysctl net/ipv4/vs/conn_reuse_mode, kernel version must be at least 4.1",
+      'it goes on without it',
+    ],
+    [
+      'kube-proxy of w1 says\nW reflector.go:561 failed to list *v1.EndpointSlice: Unauthorized\nW reflector.go:561 failed to list *v1.Service: Unauthorized',
+      'do not accept the credentials of each other',
+    ],
+    [
+      'Failed to ensure that chain KUBE-SERVICES exists: exit status 4: Another app is currently holding the xtables lock',
+      'holds the lock of iptables',
+    ],
+  ])('%j is explained', (text, cause) => {
+    expect(answer(`${text}\n`)).toContain(cause);
+  });
+
+  test('is not what another program lists, nor what is said of its chains', () => {
+    expect(
+      answer(
+        'W reflector.go:561 failed to list *v1.EndpointSlice: Unauthorized\nW reflector.go:561 failed to list *v1.Service: Unauthorized\n',
+      ),
+    ).not.toContain('credentials');
+    expect(answer('There is no error, and KUBE-SERVICES is there.\n')).not.toMatch(/says|shows/);
+  });
+});
