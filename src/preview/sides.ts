@@ -264,7 +264,7 @@ export function sideOutcome(side: WalkedSide, packet: Packet): SideOutcome {
     pods === undefined || !isAnswered
       ? walkSide(side, packet)
       : walkConnection(side, packet, {pods, signature: text => text}).map(withReply);
-  const {passed, rejected, dropped, undecided, destinations} = collectPathOutcome<RuleText>(outcomes, () => null);
+  const {passed, rejected, dropped, undecided, destinations} = collectPathOutcome<RuleText>(outcomes);
   const shares = [...destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}] as const);
   return {passed, rejected, dropped, undecided, destinations: new Map(shares), refusal: refusalIn(outcomes)};
 }

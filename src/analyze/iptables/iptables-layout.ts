@@ -16,7 +16,7 @@ import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
 import {listChain, textsOf, withChain} from './chain-texts.ts';
 import {compareFamily} from './endpoint-changes.ts';
 import {type Expect, iptablesHypotheses} from './infer-settings.ts';
-import {walkOf} from './iptables-outcome.ts';
+import {walkOf} from '../outcomes/path-outcome.ts';
 import {leftoverChains, misnamedChains, withMisnamed} from './misnamed-chains.ts';
 import {isBeyondTheCut} from './node-rulesets.ts';
 import {IptablesServiceView, PortIndex, servicePortName} from './rules-of-ports.ts';

@@ -8,7 +8,6 @@ import {type Rule, type Ruleset, ruleTextOf} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
-import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {analyzeFamily} from '../analyze-family.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {
@@ -28,7 +27,7 @@ import {traceServedPort} from '../trace-served-port.ts';
 import {iptablesFamily} from './iptables-layout.ts';
 import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
 import type {Expect} from './infer-settings.ts';
-import {pathOutcomeOf} from './iptables-outcome.ts';
+import {walkOf} from '../outcomes/path-outcome.ts';
 import {misprintsOf} from './misprints.ts';
 import {countRules, holdsServices, whyDistrusted, whyNoRules, whyNoTables} from './node-rulesets.ts';
 import {resolveVersion, servedFamilies} from './resolve-version.ts';
@@ -130,13 +129,11 @@ function tracePort({item, expected, actual, beside}: TraceInput): PortTrace {
     item,
     context: expected.context,
     walk: packet => ({
-      should: pathOutcomeOf(walkPacket(expected, packet, environment)),
-      does: pathOutcomeOf(walkPacket(actual, packet, environment)),
+      should: walkOf(expected)(packet, environment),
+      does: walkOf(actual)(packet, environment),
     }),
     beside:
-      beside === undefined
-        ? undefined
-        : packet => ({backend: beside.backend ?? 'legacy', outcome: pathOutcomeOf(walkPacket(beside, packet, environment))}),
+      beside === undefined ? undefined : packet => ({backend: beside.backend ?? 'legacy', outcome: walkOf(beside)(packet, environment)}),
     stepsOf: path => path.filter(isPath).map(rule => ({...ruleTextOf(rule), to: rule.target?.name ?? ''})),
     pickOf: path => path.findLast(({target}) => parseChainName(target?.name ?? '')?.role === 'SEP') ?? null,
     rewriteOf: path => path.findLast(({target}) => target?.name === 'DNAT') ?? null,

@@ -1,6 +1,6 @@
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName, type SetRole, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
-import type {Chain, ChainSource, Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Chain, ChainSource, Ruleset} from '../../model/ruleset.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
@@ -87,7 +87,7 @@ export function sidesOf({expected, differences, state, ruleset, deviceGone}: Sid
 
 /** The outcome of a packet on one side. The timeout of a virtual server decides how long clients stay with a real server; it is compared separately. */
 export function pathOutcomeOn({rules, environment}: IpvsSide, packet: Packet): PathOutcome {
-  return collectPathOutcome<Rule>(walkPacket(rules, packet, environment), () => null);
+  return collectPathOutcome(walkPacket(rules, packet, environment));
 }
 
 /** The sets of IPVS mode with their expected members. */

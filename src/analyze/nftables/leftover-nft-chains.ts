@@ -6,8 +6,7 @@ import type {NftChain, NftRule, NftRuleset, NftTable} from '../../model/nft-rule
 import type {RuleText} from '../../model/ruleset.ts';
 import {orphanChains} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import type {NftCase, NftPortDifference} from './nft-case.ts';
-import {targetsOf} from './nft-outcome.ts';
+import {type NftCase, type NftPortDifference, targetsOf} from './nft-case.ts';
 import {isEntryMap} from './service-port/nft-semantics.ts';
 
 /** Chains of Service ports and endpoints that are not expected and hold rules: one symptom for those that no rule jumps to. */

@@ -1,7 +1,9 @@
 import type {NftDifference} from '../../compare/compare-nft-table.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
-import type {NftPort} from '../../expect/nftables/nft-names.ts';
+import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';
 import type {NftChain, NftFamily, NftSet, NftTable, NftTableSource} from '../../model/nft-ruleset.ts';
+import type {RuleText} from '../../model/ruleset.ts';
+import type {PathOutcome} from '../outcomes/path-outcome.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
 
 export type NftPortDifference = NftDifference<NftPort>;
@@ -101,4 +103,27 @@ export function withSet(table: NftTableSource, name: string, set: NftSet | undef
     chain: wanted => table.chain(wanted),
     set: wanted => (wanted === name ? set : table.set(wanted)),
   };
+}
+
+/** The traffic policy by which the endpoints were picked; null if no path shows it. */
+export function nftPolicyOf({destinations}: PathOutcome<RuleText>): 'Cluster' | 'Local' | null {
+  for (const {path} of destinations.values()) {
+    const chain = pickingChain(path);
+    if (chain !== null) return chain.startsWith('local-') ? 'Local' : 'Cluster';
+  }
+  return null;
+}
+
+/** The chain that picked the endpoint; null when none of a Service's did. */
+export function pickingChain(path: readonly RuleText[]): string | null {
+  const rule = path.findLast(({chain}) => {
+    const role = parseNftName(chain)?.role;
+    return role === 'service' || role === 'local';
+  });
+  return rule?.chain ?? null;
+}
+
+/** The chains that a rule leads to, those of its verdict map among them. */
+export function targetsOf({text}: RuleText): readonly string[] {
+  return [...text.matchAll(/(?:goto|jump) ([^\s,}]+)/g)].map(found => found[1] ?? '');
 }

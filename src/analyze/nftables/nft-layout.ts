@@ -24,8 +24,8 @@ import {
 } from './base-rules/base-chain-losses.ts';
 import {analyzeUnexpectedNftRules, baseChainProbes, inQuestion} from './base-rules/base-rule-effects.ts';
 import {leftoverNftChains, mergeEmptyChains, unexpectedElements} from './leftover-nft-chains.ts';
-import {type NftBaseRulesCase, type NftPortDifference, NftServiceView, withChains} from './nft-case.ts';
-import {targetsOf, walkOf} from './nft-outcome.ts';
+import {type NftBaseRulesCase, type NftPortDifference, NftServiceView, withChains, targetsOf} from './nft-case.ts';
+import {tableWalkOf} from '../outcomes/path-outcome.ts';
 import {asNftExpectation, type ExpectNft, nftHypotheses} from './resolve-nft-version.ts';
 import {analyzeNftPort} from './service-port/analyze-nft-port.ts';
 import {isEntryMap, isRefusal} from './service-port/nft-semantics.ts';
@@ -264,7 +264,7 @@ function severityOf(baseRulesCase: NftBaseRulesCase, name: string, {severity}: B
   const own = baseRulesCase.differences.flatMap(({kind, rule}) => (kind === 'extra' && rule.chain === name ? [rule] : []));
   const given = inQuestion(baseRulesCase, own);
   const probes = [...baseChainProbes(expected), ...connectionsTo(namedPorts(given, maxNamed), given)];
-  const changes = outcomeChanges(probes, expected.context, {expected: walkOf(expected), actual: walkOf(table)});
+  const changes = outcomeChanges(probes, expected.context, {expected: tableWalkOf(expected), actual: tableWalkOf(table)});
   const changed = changes.length > 0 || baseChainChecks({expected, table});
   return changed ? severity : 'info';
 }

@@ -25,7 +25,8 @@ import {
 import {traceServedPort} from '../trace-served-port.ts';
 import {withoutTable, nftFamily} from './nft-layout.ts';
 import {unwalkedChains} from './leftover-nft-chains.ts';
-import {nftPathOutcome, pathOutcomeOfOutcomes, pickingChain, targetsOf} from './nft-outcome.ts';
+import {pickingChain, targetsOf} from './nft-case.ts';
+import {collectPathOutcome, tableWalkOf} from '../outcomes/path-outcome.ts';
 import {kubeProxyTables, whyNftMisprinted} from './nft-rules.ts';
 import {type ExpectNft, resolveNftVersion} from './resolve-nft-version.ts';
 
@@ -126,8 +127,8 @@ function traceNftPort({item, expected, ruleset}: NftTraceInput): PortTrace {
     item,
     context: expected.context,
     walk: packet => ({
-      should: nftPathOutcome(expected, packet, environment),
-      does: pathOutcomeOfOutcomes(walkNftPacket(ruleset, packet, environment)),
+      should: tableWalkOf(expected)(packet, environment),
+      does: collectPathOutcome<RuleText>(walkNftPacket(ruleset, packet, environment)),
     }),
     stepsOf,
     pickOf: path => path.findLast(({chain}) => chain === pickingChain(path)) ?? null,

@@ -1,4 +1,8 @@
-import type {Rule, RuleText} from '../../model/ruleset.ts';
+import type {NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
+import {once} from '../../model/once.ts';
+import type {ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
+import {walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
 import type {Environment, Outcome, Packet} from '../../trace/packet.ts';
 import type {Probe} from './probes.ts';
 
@@ -38,11 +42,7 @@ export interface BothWalks<R extends RuleText> {
   readonly actual: Walk<R>;
 }
 
-/** `rememberedIn` gives the list that a path enters the client into. */
-export function collectPathOutcome<R extends RuleText>(
-  outcomes: readonly Outcome<R>[],
-  rememberedIn: (path: readonly R[]) => string | null,
-): PathOutcome<R> {
+export function collectPathOutcome<R extends RuleText>(outcomes: readonly Outcome<R>[]): PathOutcome<R> {
   const destinations = new Map<string, Share<R>>();
   const other = {passed: 0, rejected: 0, dropped: 0, undecided: 0};
   for (const {verdict, destination, probability, masquerade, path} of outcomes) {
@@ -58,6 +58,28 @@ export function collectPathOutcome<R extends RuleText>(
   }
   return {outcomes, destinations, ...other};
 }
+
+/** The list that a path enters the client into: of `recent`, by the rule that translates, or an affinity set of nftables. */
+function rememberedIn(path: readonly (RuleText & Partial<Pick<Rule, 'target' | 'matches'>>)[]): string | null {
+  const rule = path.findLast(({target, text}) => (target === undefined ? text.startsWith('update @') : target?.name === 'DNAT'));
+  if (rule?.target === undefined) return /^update @(\S+) \{/.exec(rule?.text ?? '')?.[1] ?? null;
+  const recent = rule.matches?.find(({name, options}) => name === 'recent' && options.some(({flag}) => flag === '--set'));
+  return recent?.options.find(({flag}) => flag === '--name')?.values[0] ?? null;
+}
+
+/** The walk of packets through these rules of iptables. */
+export function walkOf(rules: ChainSource): Walk<Rule> {
+  return (packet, environment) => collectPathOutcome(walkPacket(rules, packet, environment));
+}
+
+/** The walk of packets through this table alone. */
+export function tableWalkOf(table: NftTableSource): Walk<RuleText> {
+  const source = sourceOf(table);
+  return (packet, environment) => collectPathOutcome<RuleText>(walkNftPacket(source, packet, environment));
+}
+
+/** A walk caches how long the paths of each ruleset may get. */
+const sourceOf = once((table: NftTableSource): NftSource => ({tableSources: [table]}));
 
 export const verdictNames = {accept: 'passed', reject: 'rejected', drop: 'dropped', undecided: 'undecided'} as const;
 

@@ -283,7 +283,7 @@ function breachesOf(input: PromiseInput, side: WrittenSide, {entry, client}: Que
   if (allowed === null || packet === null) return [];
   const {iptables, table, environment} = side;
   const walked = {iptables: iptables === null ? [] : [iptables], nft: {tableSources: table === null ? [] : [table]}, environment};
-  const seen = collectPathOutcome(walkSide(walked, packet), () => null);
+  const seen = collectPathOutcome(walkSide(walked, packet));
   const isNodePort = entry.kind === 'nodePort';
   // Nothing of the node itself listens on a node port.
   const ended = isNodePort ? {...seen, passed: 0, rejected: seen.rejected + seen.passed} : seen;

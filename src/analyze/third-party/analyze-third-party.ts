@@ -222,7 +222,7 @@ function mayHoldDnsCache({pods, podsOf}: ApiObjects, node: string): boolean | nu
 /** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's rules alone. */
 function reachesSameKinds(item: ServedPort, {context, sides}: WalkedRules): boolean {
   const probes = probesFor({item, context, hairpins: []}).filter(({knownTo}) => knownTo.size === 0);
-  const outcome = (side: Side, {packet}: Probe): PathOutcome<RuleText> => collectPathOutcome<RuleText>(walkSide(side, packet), () => null);
+  const outcome = (side: Side, {packet}: Probe): PathOutcome<RuleText> => collectPathOutcome<RuleText>(walkSide(side, packet));
   return probes.every(probe => hasSameKinds(outcome(sides.should, probe), outcome(sides.does, probe)));
 }
 
@@ -290,7 +290,7 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
       {packet}: Probe,
       note: NoteCondition,
     ): {readonly alone: PathOutcome<RuleText>; readonly outcomes: readonly ConnectionOutcome[]} => ({
-      alone: collectPathOutcome<RuleText>(walkSide(noting(sides.does, note), packet), () => null),
+      alone: collectPathOutcome<RuleText>(walkSide(noting(sides.does, note), packet)),
       outcomes:
         holds(usual, BigInt(packet.sourcePort ?? 0)) && probe.source.kind !== 'own-address'
           ? walkConnection(noting(side, note), packet, {
@@ -313,7 +313,7 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     return classes.flatMap(([own, {alone, outcomes: walked}, space]) => {
       const outcomes = walked.map(outcome => inAnyCase(outcome));
       refusals.note(outcomes);
-      const pathOutcome = collectPathOutcome<RuleText>(outcomes, () => null);
+      const pathOutcome = collectPathOutcome<RuleText>(outcomes);
       const effectOf = (outcome: ConnectionOutcome): readonly RuleEffect[] => {
         const {environment} = all;
         const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment, pods, remotePods}, effects);

@@ -7,7 +7,7 @@ import type {ExpectedTable} from '../../../src/expect/nftables/expected-table.ts
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
 import {asNftExpectation} from '../../../src/analyze/nftables/resolve-nft-version.ts';
-import {walkOf} from '../../../src/analyze/nftables/nft-outcome.ts';
+import {tableWalkOf} from '../../../src/analyze/outcomes/path-outcome.ts';
 import {probeWalks} from '../../../src/analyze/outcomes/probes-to-walk.ts';
 import {isSameOutcome} from '../../../src/analyze/outcomes/path-outcome.ts';
 import {probesFor} from '../../../src/analyze/outcomes/probes.ts';
@@ -49,7 +49,7 @@ describe('a packet ends where the expected rules send it', () => {
       for (const item of expected.ports) {
         const {reachable} = item.endpoints;
         for (const probe of probesFor({item, context: expected.context, hairpins: reachable.slice(0, 2)})) {
-          const comparison = probeWalks(expected.context, {expected: walkOf(expected), actual: walkOf(table)})(probe);
+          const comparison = probeWalks(expected.context, {expected: tableWalkOf(expected), actual: tableWalkOf(table)})(probe);
           const {source, entry} = probe;
           expect(comparison.expected.undecided, `${what} ${item.port.servicePortName} ${source.kind}`).toBe(0);
           expect(

@@ -2,17 +2,15 @@ import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {partition} from '../../../model/lists.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../../../model/ruleset.ts';
-import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {onceAsked} from '../../../model/once.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {connectionsTo, isOfSome, namedPorts, onePerShape, shapeOf} from '../../outcomes/outcome-changes.ts';
-import {isSameOutcome, type PathOutcome} from '../../outcomes/path-outcome.ts';
+import {isSameOutcome, type PathOutcome, walkOf} from '../../outcomes/path-outcome.ts';
 import {packetOf} from '../../outcomes/probes.ts';
 import {type KnownSenders, usualSources} from '../../outcomes/sources.ts';
 import type {PortSymptom} from '../../symptoms/symptom-list.ts';
 import {listChain, textsOf, withChain} from '../chain-texts.ts';
-import {pathOutcomeOf} from '../iptables-outcome.ts';
 import type {PortDifference} from '../service-port/port-differences.ts';
 
 export interface BaseRulesCase {
@@ -55,7 +53,7 @@ interface NodeRules extends Omit<BaseRulesCase, 'differences'> {
 export function outcomesWithout(nodeRules: NodeRules): ChangesOutcomes {
   const {expected, actual} = nodeRules;
   const environment = onceAsked(() => environmentOf(expected.context.facts));
-  const walk = (rules: ChainSource, packet: Packet): PathOutcome => pathOutcomeOf(walkPacket(rules, packet, environment()));
+  const walk = (rules: ChainSource, packet: Packet): PathOutcome => walkOf(rules)(packet, environment());
   let walked: readonly {readonly packet: Packet; readonly pathOutcome: PathOutcome}[] | null = null;
   return (chain, rules, differs = (today, then) => !isSameOutcome(today, then)) => {
     const repaired = withChain(actual, chain, listChain(chain, rules));

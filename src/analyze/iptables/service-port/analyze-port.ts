@@ -6,19 +6,17 @@ import type {NodeContext} from '../../../expect/node-context.ts';
 import {addressInside, parseCidr} from '../../../model/address.ts';
 import {partition} from '../../../model/lists.ts';
 import {type ChainSource, type Rule, optionOf, matchOptionOf} from '../../../model/ruleset.ts';
-import {walkPacket} from '../../../trace/iptables/walk-packet.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {endpointKinds} from '../../outcomes/compare-endpoints.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
-import {isSameOutcome} from '../../outcomes/path-outcome.ts';
+import {isSameOutcome, walkOf} from '../../outcomes/path-outcome.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {entriesOf, packetOf, type Probe, probedNodePortAddresses, probesBeside} from '../../outcomes/probes.ts';
 import {configuredAffinity, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import {pathOutcomeOf, walkOf} from '../iptables-outcome.ts';
 import {entryOfRule, isEntryRule, PortIndex} from '../rules-of-ports.ts';
 import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.ts';
 import {IptablesSemantics} from './iptables-semantics.ts';
@@ -132,8 +130,7 @@ function asksAlike(a: Rule, b: Rule): boolean {
 function changesOutcomes(rule: Rule, {expected, actual}: {readonly expected: ExpectedRuleset; readonly actual: ChainSource}): boolean {
   const environment = environmentOf(expected.context.facts);
   return packetsTo(rule, expected.context).some(
-    packet =>
-      !isSameOutcome(pathOutcomeOf(walkPacket(expected, packet, environment)), pathOutcomeOf(walkPacket(actual, packet, environment))),
+    packet => !isSameOutcome(walkOf(expected)(packet, environment), walkOf(actual)(packet, environment)),
   );
 }
 

@@ -6,7 +6,6 @@ import {missingEndpoint} from '../../outcomes/compare-endpoints.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {brokenJumps, deadEnd, interceptedBy} from '../../outcomes/special-symptoms.ts';
-import {balancingRole} from '../iptables-outcome.ts';
 import {isEntryRule} from '../rules-of-ports.ts';
 import {balancingChain, hasMatch, isOfAffinity, isPick, isShared, type PortCase, type PortDifferences} from './port-differences.ts';
 
@@ -162,9 +161,14 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
   }
 }
 
-function policyOf(pathOutcome: PathOutcome): 'Cluster' | 'Local' | null {
-  const role = balancingRole(pathOutcome);
-  return role === null ? null : role === 'SVC' ? 'Cluster' : 'Local';
+/** By the chain that picked the endpoint; null when none did. */
+function policyOf({destinations}: PathOutcome): 'Cluster' | 'Local' | null {
+  const roles = [...destinations.values()].flatMap(
+    ({path}) =>
+      path.flatMap(({chain}) => parseChainName(chain)?.role ?? []).findLast(role => role === 'SVC' || role === 'SVL' || role === 'XLB') ??
+      [],
+  );
+  return roles[0] === undefined ? null : roles[0] === 'SVC' ? 'Cluster' : 'Local';
 }
 
 function isNoLocalDrop(path: readonly Rule[]): boolean {

@@ -7,10 +7,9 @@ import type {RuleText} from '../../../model/ruleset.ts';
 import {mergeAddresses, parseInterval} from '../../../parse/nftables/address-list.ts';
 import {unmasqueraded} from '../../symptoms/node-symptoms.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
-import {isSameOutcome} from '../../outcomes/path-outcome.ts';
+import {isSameOutcome, tableWalkOf} from '../../outcomes/path-outcome.ts';
 import type {Symptom, SymptomKind} from '../../symptoms/symptom.ts';
 import type {NftBaseRulesCase, NftPortDifference} from '../nft-case.ts';
-import {nftPathOutcome} from '../nft-outcome.ts';
 import {analyzeUnexpectedNftRules, unservedPackets} from './base-rule-effects.ts';
 
 /** What the loss of a base rule means. */
@@ -149,7 +148,7 @@ const ofTarget: Readonly<Record<string, Meaning>> = {
 export function baseChainChecks({expected, table}: {readonly expected: ExpectedTable; readonly table: NftTableSource}): boolean {
   const environment = environmentOf(expected.context.facts);
   return unservedPackets(expected).some(
-    packet => !isSameOutcome(nftPathOutcome(table, packet, environment), nftPathOutcome(expected, packet, environment)),
+    packet => !isSameOutcome(tableWalkOf(table)(packet, environment), tableWalkOf(expected)(packet, environment)),
   );
 }
 

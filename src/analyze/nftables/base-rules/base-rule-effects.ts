@@ -18,9 +18,8 @@ import {
 } from '../../outcomes/outcome-changes.ts';
 import {directProbe, packetOf, probesFor, whose} from '../../outcomes/probes.ts';
 import {type Source, sourcesNamedIn, usualSources} from '../../outcomes/sources.ts';
-import {type NftCase, type NftPortDifference, withChains, withSet} from '../nft-case.ts';
-import {targetsOf, walkOf} from '../nft-outcome.ts';
-import {describePathOutcome} from '../../outcomes/path-outcome.ts';
+import {type NftCase, type NftPortDifference, withChains, withSet, targetsOf} from '../nft-case.ts';
+import {describePathOutcome, tableWalkOf} from '../../outcomes/path-outcome.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 
 /** Rules of base chains, as rules whose effect on packets is asked for. */
@@ -105,7 +104,7 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
   const other = first.what === 'element' ? withSet(view, first.rule.chain, expected.set(first.rule.chain)) : view;
   const given = inQuestion(nftCase, rules);
   const probes = [...baseChainProbes(expected), ...connectionsTo(namedPorts(given), given), ...directProbes(given)];
-  const walks = {expected: walkOf(other), actual: walkOf(table)};
+  const walks = {expected: tableWalkOf(other), actual: tableWalkOf(table)};
   const changes = outcomeChanges(probes, expected.context, walks);
   const {severity, text} = effectOfRules(given, changes, walks);
   const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};

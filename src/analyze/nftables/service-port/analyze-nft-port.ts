@@ -11,8 +11,8 @@ import {type Probe, probesBeside} from '../../outcomes/probes.ts';
 import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
-import {targetsOf, walkOf} from '../nft-outcome.ts';
+import {type NftPortCase, type NftPortDifference, targetsOf} from '../nft-case.ts';
+import {tableWalkOf} from '../../outcomes/path-outcome.ts';
 import {endpointsIn, isEntryMap, isRefusal, NftSemantics} from './nft-semantics.ts';
 import {joinHostPort} from '../../../model/address.ts';
 
@@ -24,7 +24,7 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText
   const {item, expected, view} = portCase;
   const symptoms = new SymptomList<RuleText>(item.port);
   const {context} = expected;
-  const sides = {expected: walkOf(expected), actual: walkOf(view)};
+  const sides = {expected: tableWalkOf(expected), actual: tableWalkOf(view)};
   const extra = portCase.differences.filter(({kind}) => kind === 'extra');
   const textsOf = (ofRanges: boolean): readonly string[] =>
     extra.flatMap(({rule}) => ((rule.chain === item.names.firewall) === ofRanges ? [rule.text] : []));

@@ -6,8 +6,7 @@ import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '
 import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {brokenJumps, deadEnd, interceptedBy} from '../../outcomes/special-symptoms.ts';
 import {evidenceOf} from '../../symptoms/port-symptoms.ts';
-import type {NftPortCase, NftPortDifference} from '../nft-case.ts';
-import {nftPolicyOf, pickingChain, targetsOf} from '../nft-outcome.ts';
+import {type NftPortCase, type NftPortDifference, targetsOf, nftPolicyOf, pickingChain} from '../nft-case.ts';
 import {parseNftName} from '../../../expect/nftables/nft-names.ts';
 import {joinHostPort} from '../../../model/address.ts';
 

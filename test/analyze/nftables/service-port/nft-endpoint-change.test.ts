@@ -7,7 +7,7 @@ import {attribute} from '../../../../src/analyze/analyze-family.ts';
 import {concernedBy} from '../../../../src/analyze/nftables/nft-layout.ts';
 import {asNftExpectation} from '../../../../src/analyze/nftables/resolve-nft-version.ts';
 import {type NftPortCase, NftServiceView} from '../../../../src/analyze/nftables/nft-case.ts';
-import {walkOf} from '../../../../src/analyze/nftables/nft-outcome.ts';
+import {tableWalkOf} from '../../../../src/analyze/outcomes/path-outcome.ts';
 import {probeWalks} from '../../../../src/analyze/outcomes/probes-to-walk.ts';
 import {
   analyzeNftPort,
@@ -105,7 +105,7 @@ function walked(given: NftPortCase): readonly Symptom[] {
   comparePathOutcomes({
     ...{item, symptoms},
     probes: probesFor({item, context: expected.context, hairpins: item.endpoints.reachable}),
-    walk: probeWalks(expected.context, {expected: walkOf(expected), actual: walkOf(view)}),
+    walk: probeWalks(expected.context, {expected: tableWalkOf(expected), actual: tableWalkOf(view)}),
     semantics: new NftSemantics(given),
     affinity: () => nftAffinityRules(given, symptoms),
   });
