@@ -31,3 +31,14 @@ export function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): rea
 export function uniqueBy<T>(items: readonly T[], keyOf: (item: T) => unknown): readonly T[] {
   return [...new Map(items.map(item => [keyOf(item), item])).values()];
 }
+
+/** How many places of a sorted list, from its first on, something holds for: it holds for none behind one that it does not hold for. */
+export function countFirst(length: number, holds: (index: number) => boolean): number {
+  let [low, high] = [0, length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(middle)) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,3 +1,4 @@
+import {keptWith} from '../../model/once.ts';
 import {masqueradingChains} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {type SeenIptablesDetector, usualDetector} from '../../expect/iptables/infer-config.ts';
@@ -15,11 +16,10 @@ export type Expect = (hypothesis: Hypothesis) => ExpectedRuleset;
 
 /** How the node's iptables show whether one hypothesis explains many differences. */
 export function iptablesHypotheses(actual: Ruleset): HypothesisTests<ExpectedRuleset, PortOnNode> {
-  const shared = new SharedLines(actual);
   return {
     textOf: rulesText,
     counterpart: (other, {port}) => other.portOfHash(port.hash),
-    fits: (expected, item) => fits(expected, item, {actual, shared}),
+    fits: (expected, item) => fits(expected, item, actual),
     otherDetector: expected => otherDetector(expected, actual),
   };
 }
@@ -30,30 +30,19 @@ function rulesText(expected: ExpectedRuleset, item: PortOnNode): string {
 }
 
 /** Whether the node's rules of a Service port are the expected ones. */
-function fits(expected: ExpectedRuleset, item: PortOnNode, {actual, shared}: {actual: Ruleset; shared: SharedLines}): boolean {
+function fits(expected: ExpectedRuleset, item: PortOnNode, actual: Ruleset): boolean {
   const rules = expected.rulesOf(item);
   for (const [name, text] of rules.own) {
     const chain = actual.chain('nat', name);
     if (chain === undefined || (chain.text() !== text && !sameRules(text, name, chain.rules()))) return false;
   }
-  return rules.shared.every(({table, chain, text}) => shared.has(table, chain, `-A ${chain} ${text}`));
+  return rules.shared.every(({table, chain, text}) => sharedLines(actual, table, chain).has(`-A ${chain} ${text}`));
 }
 
-/** The lines of chains that many Service ports share. */
-class SharedLines {
-  readonly #actual: Ruleset;
-  readonly #lines = new Map<string, ReadonlySet<string>>();
-
-  constructor(actual: Ruleset) {
-    this.#actual = actual;
-  }
-
-  has(table: string, chain: string, line: string): boolean {
-    const key = `${table}/${chain}`;
-    const known = this.#lines.get(key) ?? new Set((this.#actual.chain(table, chain)?.text() ?? '').split('\n').map(text => text.trimEnd()));
-    this.#lines.set(key, known);
-    return known.has(line);
-  }
+/** The lines of a chain that many Service ports share. */
+function sharedLines(actual: Ruleset, table: string, chain: string): ReadonlySet<string> {
+  const text = actual.chain(table, chain)?.text() ?? '';
+  return keptWith(actual, `lines of ${table}/${chain}`, () => new Set(text.split('\n').map(line => line.trimEnd())));
 }
 
 function sameRules(text: string, chain: string, actual: readonly Rule[]): boolean {

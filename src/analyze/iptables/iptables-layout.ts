@@ -2,8 +2,8 @@ import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Family} from '../../model/address.ts';
-import {partition} from '../../model/lists.ts';
-import type {Chain, ChainSource, Rule, Ruleset, RuleText} from '../../model/ruleset.ts';
+import {partition, uniqueBy} from '../../model/lists.ts';
+import type {ChainSource, Rule, Ruleset, RuleText} from '../../model/ruleset.ts';
 import type {Beside, FamilyLayout, FamilyRules} from '../analyze-family.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {connectionsTo, effectOfRules, namedPorts, outcomeChanges} from '../outcomes/outcome-changes.ts';
@@ -19,7 +19,7 @@ import {type Expect, iptablesHypotheses} from './infer-settings.ts';
 import {walkOf} from '../outcomes/path-outcome.ts';
 import {leftoverChains, misnamedChains, withMisnamed} from './misnamed-chains.ts';
 import {isBeyondTheCut} from './node-rulesets.ts';
-import {IptablesServiceView, PortIndex, servicePortName} from './rules-of-ports.ts';
+import {iptablesServiceView, PortIndex, servicePortName} from './rules-of-ports.ts';
 import {analyzePort} from './service-port/analyze-port.ts';
 import type {PortDifference} from './service-port/port-differences.ts';
 
@@ -54,7 +54,7 @@ function iptablesLayout(
   const named = new Set(compared.changed.size === 0 ? [] : listed.flatMap(({owner, rule}) => owner ?? index.concerned(rule)));
   const [inDoubt, known] = partition([...compared.changed], ([item]) => isBesideBroadRules || named.has(item));
   const differences = [...inDoubt.flatMap(([item]) => compared.differencesOf(item)), ...listed];
-  const view = new IptablesServiceView(expected, actual);
+  const view = iptablesServiceView(expected, actual);
   const sides = {expected, actual, view, isBesideBroadRules, senders};
   const isWritten = (chain: string): boolean => (actual.chain('nat', chain)?.ruleCount ?? 0) > 0;
   return {
@@ -162,7 +162,7 @@ function sharedPlaces(family: Family, actual: Ruleset): readonly PlaceOnNode[] {
 
 interface UnexpectedRulesCase {
   readonly expected: ExpectedRuleset;
-  readonly view: IptablesServiceView;
+  readonly view: ChainSource;
   /** Unattributed rules in chains that Services share. */
   readonly rules: readonly Rule[];
   readonly senders: () => KnownSenders;
@@ -203,25 +203,12 @@ function analyzeUnexpectedRules({expected, view, rules, senders, except = new Se
 }
 
 /** The actual rules without these. */
-function without(view: IptablesServiceView, rules: readonly Rule[]): ChainSource {
+function without(view: ChainSource, rules: readonly Rule[]): ChainSource {
   const left = new Set(rules);
-  const touched = new Set(rules.map(({table, chain}) => `${table}/${chain}`));
-  const made = new Map<string, Chain>();
-  return {
-    family: view.family,
-    hasTable: table => view.hasTable(table),
-    chain: (table, name) => {
-      const key = `${table}/${name}`;
-      const chain = view.chain(table, name);
-      if (chain === undefined || !touched.has(key)) return chain;
-      const known =
-        made.get(key) ??
-        listChain(
-          chain,
-          chain.rules().filter(rule => !left.has(rule)),
-        );
-      made.set(key, known);
-      return known;
-    },
-  };
+  const places = uniqueBy(rules, ({table, chain}) => `${table}/${chain}`);
+  return places.reduce((source, {table, chain: name}) => {
+    const chain = view.chain(table, name);
+    const kept = chain?.rules().filter(rule => !left.has(rule));
+    return chain === undefined || kept === undefined ? source : withChain(source, chain, listChain(chain, kept));
+  }, view);
 }

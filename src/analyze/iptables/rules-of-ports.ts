@@ -1,7 +1,8 @@
+import {onceAsked} from '../../model/once.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import {type Family, parseCidr, joinHostPort} from '../../model/address.ts';
+import {parseCidr, joinHostPort} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import {type Chain, type ChainSource, type Rule, ruleAt, type Ruleset, optionOf, matchOptionOf, commentOf} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
@@ -125,49 +126,35 @@ function entryKeyOf(rule: Rule): string | null {
  * The actual per-Service rules inside the expected base rules. The base rules are evaluated separately, so that one broken hook is one
  * finding and not one for every Service.
  */
-export class IptablesServiceView implements ChainSource {
-  readonly family: Family;
-  readonly #expected: ExpectedRuleset;
-  readonly #actual: Ruleset;
-  readonly #made = new Map<string, Chain | undefined>();
+export function iptablesServiceView(expected: ExpectedRuleset, actual: Ruleset): ChainSource {
+  const services = onceAsked(() => withTail(actual.chain('nat', 'KUBE-SERVICES'), expected.chain('nat', 'KUBE-SERVICES')));
+  return {
+    family: expected.family,
+    hasTable: table => expected.hasTable(table),
+    chain: (table, name) => {
+      if (table === 'raw' || table === 'mangle' || table === 'security') return undefined;
+      // A table that a truncated dump does not show is assumed to be as expected.
+      if (!actual.hasTable(table)) return expected.chain(table, name);
+      if (!isServiceChain(name)) return expected.chain(table, name) ?? actual.chain(table, name);
+      return table === 'nat' && name === 'KUBE-SERVICES' ? services() : actual.chain(table, name);
+    },
+  };
+}
 
-  constructor(expected: ExpectedRuleset, actual: Ruleset) {
-    this.family = expected.family;
-    this.#expected = expected;
-    this.#actual = actual;
-  }
-
-  hasTable(table: string): boolean {
-    return this.#expected.hasTable(table);
-  }
-
-  chain(table: string, name: string): Chain | undefined {
-    if (table === 'raw' || table === 'mangle' || table === 'security') return undefined;
-    // A table that a truncated dump does not show is assumed to be as expected.
-    if (!this.#actual.hasTable(table)) return this.#expected.chain(table, name);
-    if (!isServiceChain(name)) return this.#expected.chain(table, name) ?? this.#actual.chain(table, name);
-    if (table !== 'nat' || name !== 'KUBE-SERVICES') return this.#actual.chain(table, name);
-    if (!this.#made.has(name)) this.#made.set(name, this.#withTail());
-    return this.#made.get(name);
-  }
-
-  /** The actual KUBE-SERVICES, with the expected node-port jump. */
-  #withTail(): Chain | undefined {
-    const actual = this.#actual.chain('nat', 'KUBE-SERVICES');
-    const expected = this.#expected.chain('nat', 'KUBE-SERVICES');
-    if (actual === undefined || expected === undefined) return actual;
-    const tail = tailOf(actual);
-    const rest = Array.from({length: actual.ruleCount}, (_, index) => index).filter(index => !tail.includes(index));
-    // A rule of somebody else that was appended behind the jump stays behind it.
-    const behind = rest.filter(index => index > (tail.at(-1) ?? Infinity));
-    const areOthers = behind.every(index => !ruleAt(actual, index)?.target?.name.startsWith('KUBE-'));
-    const last = areOthers ? behind : [];
-    return joinChains(actual, [
-      {chain: actual, indexes: rest.slice(0, rest.length - last.length)},
-      {chain: expected, indexes: tailOf(expected)},
-      {chain: actual, indexes: last},
-    ]);
-  }
+/** The actual KUBE-SERVICES, with the expected node-port jump. */
+function withTail(actual: Chain | undefined, expected: Chain | undefined): Chain | undefined {
+  if (actual === undefined || expected === undefined) return actual;
+  const tail = tailOf(actual);
+  const rest = Array.from({length: actual.ruleCount}, (_, index) => index).filter(index => !tail.includes(index));
+  // A rule of somebody else that was appended behind the jump stays behind it.
+  const behind = rest.filter(index => index > (tail.at(-1) ?? Infinity));
+  const areOthers = behind.every(index => !ruleAt(actual, index)?.target?.name.startsWith('KUBE-'));
+  const last = areOthers ? behind : [];
+  return joinChains(actual, [
+    {chain: actual, indexes: rest.slice(0, rest.length - last.length)},
+    {chain: expected, indexes: tailOf(expected)},
+    {chain: actual, indexes: last},
+  ]);
 }
 
 /** The indexes of the rules that jump to the node ports. */

@@ -1,7 +1,7 @@
 import type {NftDifference} from '../../compare/compare-nft-table.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';
-import type {NftChain, NftFamily, NftSet, NftTable, NftTableSource} from '../../model/nft-ruleset.ts';
+import type {NftChain, NftSet, NftTable, NftTableSource} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {PathOutcome} from '../outcomes/path-outcome.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
@@ -12,7 +12,7 @@ export type NftPortDifference = NftDifference<NftPort>;
 export interface NftCase {
   readonly expected: ExpectedTable;
   readonly actual: NftTable;
-  readonly view: NftServiceView;
+  readonly view: NftTableSource;
   readonly senders: () => KnownSenders;
 }
 
@@ -33,37 +33,22 @@ export interface NftBaseRulesCase extends NftCase {
  * The actual chains and elements of Services inside the expected base rules. The base rules are evaluated separately, so that one
  * broken hook is one finding and not one for every Service.
  */
-export class NftServiceView implements NftTableSource {
-  readonly id: string;
-  readonly family: NftFamily;
-  readonly baseChains: readonly NftChain[];
-  /** All base chains are present: they are the expected ones. */
-  readonly declared = true;
-  readonly #expected: ExpectedTable;
-  readonly #actual: NftTable;
-  readonly #baseRules: ReadonlySet<string>;
-
-  constructor(expected: ExpectedTable, actual: NftTable) {
-    this.id = expected.id;
-    this.family = expected.family;
-    this.baseChains = expected.baseChains;
-    this.#expected = expected;
-    this.#actual = actual;
-    this.#baseRules = new Set(expected.baseRules.map(({name}) => name));
-  }
-
-  chain(name: string): NftChain | undefined {
-    if (this.#baseRules.has(name)) return this.#expected.chain(name);
-    return this.#actual.chain(name) ?? (this.#actual.declared ? undefined : unread(this.id, name));
-  }
-
-  set(name: string): NftSet | undefined {
-    if (name === 'nodeport-ips') return this.#expected.set(name);
-    const found = this.#actual.set(name);
-    if (found !== undefined) return found;
-    const shape = this.#expected.set(name);
-    return shape === undefined ? undefined : {...shape, elements: new Map(), complete: this.#actual.complete};
-  }
+export function nftServiceView(expected: ExpectedTable, actual: NftTable): NftTableSource {
+  const baseRules = new Set(expected.baseRules.map(({name}) => name));
+  return {
+    id: expected.id,
+    family: expected.family,
+    baseChains: expected.baseChains,
+    // All base chains are present: they are the expected ones.
+    declared: true,
+    chain: name =>
+      baseRules.has(name) ? expected.chain(name) : (actual.chain(name) ?? (actual.declared ? undefined : unread(expected.id, name))),
+    set: name => {
+      const shape = expected.set(name);
+      if (name === 'nodeport-ips') return shape;
+      return actual.set(name) ?? (shape === undefined ? undefined : {...shape, elements: new Map(), complete: actual.complete});
+    },
+  };
 }
 
 /** A chain that may follow after the end of a truncated dump. */

@@ -24,7 +24,7 @@ import {
 } from './base-rules/base-chain-losses.ts';
 import {analyzeUnexpectedNftRules, baseChainProbes, inQuestion} from './base-rules/base-rule-effects.ts';
 import {leftoverNftChains, mergeEmptyChains, unexpectedElements} from './leftover-nft-chains.ts';
-import {type NftBaseRulesCase, type NftPortDifference, NftServiceView, withChains, targetsOf} from './nft-case.ts';
+import {type NftBaseRulesCase, type NftPortDifference, nftServiceView, withChains, targetsOf} from './nft-case.ts';
 import {tableWalkOf} from '../outcomes/path-outcome.ts';
 import {asNftExpectation, type ExpectNft, nftHypotheses} from './resolve-nft-version.ts';
 import {analyzeNftPort} from './service-port/analyze-nft-port.ts';
@@ -55,7 +55,7 @@ function nftLayout(
   {rules, senders, isPartial}: Beside,
 ): FamilyLayout<NftPort, NftPortDifference> {
   const compared = compareNftTable(asNftExpectation(expected), actual);
-  const given = {expected, actual, view: new NftServiceView(expected, actual), senders};
+  const given = {expected, actual, view: nftServiceView(expected, actual), senders};
   const concerned = concernedBy(expected);
   const isWritten = (chain: string): boolean => (actual.chain(chain)?.ruleCount ?? 0) > 0;
   return {

@@ -1,3 +1,4 @@
+import {countFirst} from '../../model/lists.ts';
 import type {ServedPort} from '../../model/endpoint.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
@@ -82,15 +83,7 @@ function membership(sets: readonly Intervals[]): (value: bigint) => string {
     for (const index of ends.get(bound) ?? []) if (!inside.delete(index)) inside.add(index);
     return [...inside].sort((a, b) => a - b).join();
   });
-  return value => {
-    let [low, high] = [0, bounds.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if ((bounds[middle] ?? 0n) <= value) low = middle + 1;
-      else high = middle;
-    }
-    return texts[low - 1] ?? '';
-  };
+  return value => texts[countFirst(bounds.length, index => (bounds[index] ?? 0n) <= value) - 1] ?? '';
 }
 
 interface Collected {

@@ -69,7 +69,7 @@ export class KubectlConfig extends KubeConfig implements Connection {
       isAuthProvider: ({authProvider}) => authProvider?.name === ownProvider,
       applyAuthentication: (_user, options) => this.#authenticate(options as RequestOptions),
     });
-    this.loadFromClusterAndUser(clusterOf(connection), userOf(connection.credentials));
+    this.loadFromClusterAndUser(clusterOf(connection), {name: 'user', authProvider: {name: ownProvider}});
   }
 
   override async applyToHTTPSOptions(options: Parameters<KubeConfig['applyToHTTPSOptions']>[0]): Promise<void> {
@@ -79,7 +79,7 @@ export class KubectlConfig extends KubeConfig implements Connection {
 
   /** The credential of a request that was sent with these options. */
   credentialOf(options: object): Credential {
-    return this.#applied.get(options) ?? this.credentials.fixed ?? {authorization: null, certificate: null};
+    return this.#applied.get(options) ?? {authorization: null, certificate: null};
   }
 
   /** Closes keep-alive connections, and ends a credential plugin. */
@@ -136,18 +136,6 @@ function clusterOf({server, trust}: Connection): KubeConfig['clusters'][number] 
     skipTLSVerify: !trust.verify || server.protocol === 'http:',
     ...(trust.ca === null ? {} : {caData: base64(trust.ca)}),
     ...(trust.serverName === null ? {} : {tlsServerName: trust.serverName}),
-  };
-}
-
-/** A credential that never changes is set in client-node's own fields. */
-function userOf({fixed}: Credentials): KubeConfig['users'][number] {
-  if (fixed === null) return {name: 'user', authProvider: {name: ownProvider}};
-  const {token, password, certificate} = fixed;
-  return {
-    name: 'user',
-    ...(token === null ? {} : {token}),
-    ...(password ?? {}),
-    ...(certificate === null ? {} : {certData: base64(certificate.cert), keyData: base64(certificate.key)}),
   };
 }
 

@@ -1,4 +1,4 @@
-import {largest} from '../lists.ts';
+import {largest, countFirst} from '../lists.ts';
 import {type Address, type Cidr, contains, type Family} from '../address.ts';
 import type {NodeObject} from '../api-objects.ts';
 
@@ -298,13 +298,7 @@ function byRules(rules: readonly PolicyRule[], lookup: Lookup): RouteResult | 'u
 
 /** The first rule of this priority or a later one, behind the `goto`. Rules are in the order of their priorities. */
 function targetOf(rules: readonly PolicyRule[], at: number, priority: number): number {
-  let [low, high] = [at + 1, rules.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((rules[middle]?.priority ?? 0) < priority) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return countFirst(rules.length, index => index <= at || (rules[index]?.priority ?? 0) < priority);
 }
 
 /** Null if the rule leaves the packet to the next one. */

@@ -1,6 +1,6 @@
 import {formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
-import {append, pushTo} from '../../model/lists.ts';
+import {append, pushTo, countFirst} from '../../model/lists.ts';
 import {type Chain, type ChainSource, type Rule, ruleAt, type RuleText, optionOf, matchOptionOf} from '../../model/ruleset.ts';
 import {askAddress, type Environment, type Packet} from '../packet.ts';
 import {NeedingRules, networksNeeded, type NetworkWithRules} from './needed-networks.ts';
@@ -204,13 +204,7 @@ function rangesOf(pieces: readonly Piece[]): Intervals {
 
 /** The index of the last piece that begins at or before an address. */
 function lastFrom(pieces: readonly Piece[], address: bigint): number {
-  let [low, high] = [0, pieces.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((pieces[middle]?.low ?? 0n) <= address) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
+  return countFirst(pieces.length, index => (pieces[index]?.low ?? 0n) <= address) - 1;
 }
 
 /** A network, or a host, with the rules that are about it itself. */
@@ -301,13 +295,7 @@ function saidOfNetwork({host, own, calls, above}: Network, lines: readonly strin
 
 /** How many of these are before a rule. */
 function countBefore(sorted: readonly number[], at: number): number {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((sorted[middle] ?? 0) < at) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return countFirst(sorted.length, index => (sorted[index] ?? 0) < at);
 }
 
 function calledBy(line: string, {rules, chain}: SearchedChain): Chain | undefined {

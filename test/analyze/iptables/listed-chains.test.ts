@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {joinChains} from '../../../src/analyze/iptables/chain-texts.ts';
-import {IptablesServiceView} from '../../../src/analyze/iptables/rules-of-ports.ts';
+import {iptablesServiceView} from '../../../src/analyze/iptables/rules-of-ports.ts';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
@@ -54,7 +54,7 @@ test('the view of per-Service rules has the expected jump to the node ports, bef
   const shown = (rules: readonly string[]): readonly string[] => {
     const actual = rulesetOf(rules);
     const expected = expectRuleset({view: new ClusterView(api), config, facts: nodeFacts(node, api), family: 'IPv4', ruleset: actual});
-    return new IptablesServiceView(expected, actual).chain('nat', 'KUBE-SERVICES')?.text().split('\n') ?? [];
+    return iptablesServiceView(expected, actual).chain('nat', 'KUBE-SERVICES')?.text().split('\n') ?? [];
   };
   const jump = expect.stringMatching(/^-A KUBE-SERVICES .*--dst-type LOCAL -j KUBE-NODEPORTS$/);
   expect(shown(lines)).toEqual([lines[0], jump, lines[2], lines[3]]);

@@ -1,12 +1,11 @@
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
-import type {Difference, Rule, Ruleset} from '../../../model/ruleset.ts';
+import type {Difference, Rule, Ruleset, ChainSource} from '../../../model/ruleset.ts';
 import type {Evidence} from '../../outcomes/mode-semantics.ts';
 import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import type {PathOutcome} from '../../outcomes/path-outcome.ts';
 import type {KnownSenders} from '../../outcomes/sources.ts';
-import type {IptablesServiceView} from '../rules-of-ports.ts';
 
 export type PortDifference = Difference<PortOnNode>;
 
@@ -15,7 +14,7 @@ export interface PortCase {
   readonly differences: readonly PortDifference[];
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
-  readonly view: IptablesServiceView;
+  readonly view: ChainSource;
   /** Some unexpected rule in a shared chain may match packets of any Service port. */
   readonly isBesideBroadRules: boolean;
   readonly senders: () => KnownSenders;

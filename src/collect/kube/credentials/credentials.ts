@@ -6,8 +6,6 @@ import {KubeconfigError} from '../kubeconfig.ts';
 export interface Credentials {
   /** A description for messages: `the token of user "admin"`. */
   readonly description: string;
-  /** Null if the credential changes during a run. */
-  readonly fixed: FixedCredential | null;
   /** Rejects with an ApiError if there are no credentials. */
   current(): Promise<Credential>;
   /** Call it when the API server refused this credential. Resolves to true if a retry with the current one is useful. */
@@ -28,27 +26,17 @@ export interface ClientCertificate {
   readonly key: string;
 }
 
-/** A credential in the fields that client-node accepts. */
-interface FixedCredential extends Credential {
-  readonly token: string | null;
-  readonly password: {readonly username: string; readonly password: string} | null;
-}
-
 /** Credentials that never change. */
-export function fixedCredentials(
-  description: string,
-  {token = null, password = null, certificate = null}: Partial<Omit<FixedCredential, 'authorization'>> = {},
-): Credentials {
-  const authorization = token !== null ? bearer(token) : password !== null ? basic(password) : null;
-  const fixed = {authorization, certificate, token: token?.trim() ?? null, password};
-  return {description, fixed, current: async () => fixed, renew: async () => false};
+export function fixedCredentials(description: string, {authorization = null, certificate = null}: Partial<Credential> = {}): Credentials {
+  const credential = {authorization, certificate};
+  return {description, current: async () => credential, renew: async () => false};
 }
 
 export function bearer(token: string): string {
   return `Bearer ${token.trim()}`;
 }
 
-function basic({username, password}: {readonly username: string; readonly password: string}): string {
+export function basic(username: string, password = ''): string {
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
 }
 

@@ -47,7 +47,6 @@ export function execCredentials(config: ExecConfig, options: PluginOptions): Cre
   };
   return {
     description: `the credential plugin ${config.command}`,
-    fixed: null,
     current,
     close: () => end.abort(),
     async renew(refused) {

@@ -9,7 +9,7 @@ import {ApiError} from '../kube-api.ts';
 import {KubeconfigError, type User} from '../kubeconfig.ts';
 import {KubectlConfig} from '../kubectl-config.ts';
 import {type ApiResponse, sendRequest} from '../send-request.ts';
-import {bearer, type ClientCertificate, type Credential, type Credentials, fixedCredentials, pemOf} from './credentials.ts';
+import {bearer, type ClientCertificate, type Credential, type Credentials, fixedCredentials, pemOf, basic} from './credentials.ts';
 import {execCredentials, type PluginSurroundings} from './exec-credentials.ts';
 
 /** The credentials of a kubeconfig user. As in client-go, a token takes precedence over a plugin, which does not run then. */
@@ -17,10 +17,8 @@ export function userCredentials({name, user}: {readonly name: string; readonly u
   const whose = name === '' ? '' : ` of user "${name}"`;
   const certificate = clientCertificate(user);
   if (user.tokenFile) return tokenFileCredentials(user.tokenFile, {fallback: user.token || null, certificate});
-  if (user.token) return fixedCredentials(`the token${whose}`, {token: user.token, certificate});
-  if (user.username) {
-    return fixedCredentials(`the password${whose}`, {password: {username: user.username, password: user.password ?? ''}, certificate});
-  }
+  if (user.token) return fixedCredentials(`the token${whose}`, {authorization: bearer(user.token), certificate});
+  if (user.username) return fixedCredentials(`the password${whose}`, {authorization: basic(user.username, user.password), certificate});
   if (user.exec) return execCredentials(user.exec, {...plugin, certificate});
   if (user['auth-provider']) return oidcCredentials({name, user, certificate, environment: plugin.environment});
   if (certificate !== null) return fixedCredentials(`the client certificate${whose}`, {certificate});
@@ -48,7 +46,6 @@ function tokenFileCredentials(file: string, {fallback, certificate}: TokenFileOp
   };
   return {
     description: `the token in ${file}`,
-    fixed: null,
     current,
     renew: async refused => (await current()).authorization !== refused.authorization,
   };
@@ -88,7 +85,6 @@ function oidcCredentials({name, user, certificate, environment}: OidcUser): Cred
   let renewal: Promise<OidcConfig> | null = null;
   return {
     description: 'the OIDC token in the kubeconfig',
-    fixed: null,
     async current() {
       if (isExpired(config['id-token'] ?? '', Date.now())) {
         renewal ??= renewed(config, {userName: name, origin: user.origin, environment}).finally(() => {

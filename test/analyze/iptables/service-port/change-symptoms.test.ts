@@ -4,7 +4,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {compareFamily} from '../../../../src/analyze/iptables/endpoint-changes.ts';
-import {IptablesServiceView} from '../../../../src/analyze/iptables/rules-of-ports.ts';
+import {iptablesServiceView} from '../../../../src/analyze/iptables/rules-of-ports.ts';
 import {analyzePort} from '../../../../src/analyze/iptables/service-port/analyze-port.ts';
 import type {Symptom} from '../../../../src/analyze/symptoms/symptom.ts';
 import {readBundle} from '../../../../src/collect/bundle/read-bundle.ts';
@@ -50,7 +50,7 @@ function compared(family: Family, change: (dump: string) => string = dump => dum
   const {config} = resolveProxyConfig(node, api, overrides);
   const expected = expectRuleset({view: new ClusterView(api), config, facts: nodeFacts(node, api), family, ruleset: actual});
   const {changed, differencesOf} = compareFamily(expected, actual);
-  const view = new IptablesServiceView(expected, actual);
+  const view = iptablesServiceView(expected, actual);
   return {
     changed,
     walked: item => {

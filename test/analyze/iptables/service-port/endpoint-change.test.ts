@@ -2,7 +2,7 @@ import {mkdtempSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterAll, describe, expect, test} from 'vitest';
-import {IptablesServiceView} from '../../../../src/analyze/iptables/rules-of-ports.ts';
+import {iptablesServiceView} from '../../../../src/analyze/iptables/rules-of-ports.ts';
 import {analyzePort} from '../../../../src/analyze/iptables/service-port/analyze-port.ts';
 import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from '../../../../src/analyze/iptables/service-port/endpoint-change.ts';
 import type {PortCase} from '../../../../src/analyze/iptables/service-port/port-differences.ts';
@@ -47,7 +47,7 @@ function portsThatDiffer(node: NodeDump | undefined, api: ApiObjects, change: (d
     const sides = {
       expected,
       actual,
-      view: new IptablesServiceView(expected, actual),
+      view: iptablesServiceView(expected, actual),
       isBesideBroadRules: false,
       senders: () => ({pods: new Map(), nodes: new Map()}),
     };

@@ -6,7 +6,7 @@ import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {attribute} from '../../../../src/analyze/analyze-family.ts';
 import {concernedBy} from '../../../../src/analyze/nftables/nft-layout.ts';
 import {asNftExpectation} from '../../../../src/analyze/nftables/resolve-nft-version.ts';
-import {type NftPortCase, NftServiceView} from '../../../../src/analyze/nftables/nft-case.ts';
+import {type NftPortCase, nftServiceView} from '../../../../src/analyze/nftables/nft-case.ts';
 import {tableWalkOf} from '../../../../src/analyze/outcomes/path-outcome.ts';
 import {probeWalks} from '../../../../src/analyze/outcomes/probes-to-walk.ts';
 import {
@@ -85,7 +85,7 @@ function portsOf({api, node}: Stopped, {family = 'IPv4', change = text => text}:
     concerned: concernedBy(expected),
     isUnexpected: () => false,
   });
-  const view = new NftServiceView(expected, actual);
+  const view = nftServiceView(expected, actual);
   return [...byPort].map(
     ([item, differences]): NftPortCase => ({
       item,
