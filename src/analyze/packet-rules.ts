@@ -60,8 +60,9 @@ function walkIn(side: Side, {packet, environment, pods}: Walked): readonly Packe
   return walkConnection(side, packet, {pods, signature: text => text}).map(({lost, ...rest}, _, all) => {
     const outcome = withBackends(rest, side);
     const {sourceAfter, verdict, destination, path} = outcome;
-    // A pod of the node answers through the node, whatever the address.
-    const isHere = holds(pods, parseAddress(splitHostPort(destination ?? '').address)?.value ?? packet.destination.value);
+    // The node itself and a pod of it answer through the node, whatever the address.
+    const end = parseAddress(splitHostPort(destination ?? '').address) ?? packet.destination;
+    const isHere = environment.isLocal(end) !== false || holds(pods, end.value);
     if (lost !== undefined) {
       const later = withBackends(lost.outcome, side);
       const {reason, policy} = later;
@@ -76,8 +77,7 @@ function walkIn(side: Side, {packet, environment, pods}: Walked): readonly Packe
     }
     if (verdict !== 'accept' || sourceAfter === undefined || isHere || environment.isLocal(sourceAfter) === null) return outcome;
     if (environment.isLocal(sourceAfter) === true) {
-      const end = parseAddress(splitHostPort(destination ?? '').address) ?? packet.destination;
-      if (environment.isLocal(end) !== false || environment.isKnownOutside?.(sourceAfter) !== false) return outcome;
+      if (environment.isKnownOutside?.(sourceAfter) !== false) return outcome;
       return {...outcome, verdict: 'undecided', reason: `SNAT gave the packet ${sourceAfter.text}, ${unknownOutside}`};
     }
     const isChance = all.some(other => other.destination === destination && other.sourceAfter === undefined && other.masquerade);

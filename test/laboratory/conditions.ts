@@ -97,6 +97,9 @@ export const conditions: readonly Scenario[] = [
   {name: 'nft-dnat-port', load: [nftPort('prerouting', 'ip daddr 10.96.1.2 tcp dport 80 dnat to :8080')]},
   {name: 'nft-dnat-port-of-node', load: [nftPort('prerouting', 'tcp dport 30080 dnat to :8080')]},
   {name: 'nft-dnat-port-output', load: [nftPort('output', 'tcp dport 80 dnat to :8080')]},
+  // What the node itself gets is answered through the node, whatever the address.
+  {name: 'snat-input', load: [rules('nat', '-A INPUT -p tcp --dport 8080 -j SNAT --to-source 198.18.0.5')], isPurpose: true},
+  {name: 'snat-loopback', load: [rules('nat', '-I POSTROUTING -o lo -p tcp --dport 8080 -j SNAT --to-source 198.18.0.5')]},
   {name: 'snat-range-partly', load: [rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 172.18.0.11-172.18.0.12')]},
   {name: 'snat-range', load: [rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 198.18.0.1-198.18.0.9')]},
   // Policy routing: a second uplink on which nobody answers.

@@ -363,8 +363,8 @@ function isPod(destination: string | null, {pods, remotePods}: WalkedProbe): boo
 }
 
 /**
- * SNAT to an address that the node does not have, or that nobody else may know: no reply comes back. Those of pods here pass the node, which translates them before it asks
- * for a route.
+ * SNAT to an address that the node does not have, or that nobody else may know: no reply comes back. Those of the node itself and of its pods
+ * pass the node, which translates them before it asks for a route.
  */
 function wrongAddress(
   {path, sourceAfter, destination}: ConnectionOutcome,
@@ -373,7 +373,7 @@ function wrongAddress(
 ): Effect | null {
   if (sourceAfter === undefined || !facts.allAddresses) return null;
   const end = parseAddress(splitHostPort(destination ?? '').address);
-  if (end !== null && holds(pods, end.value) && !holds(pods, sourceAfter.value)) return null;
+  if (end !== null && (environment.isLocal(end) !== false || (holds(pods, end.value) && !holds(pods, sourceAfter.value)))) return null;
   const rule = path.findLast(one => !isOwn(one) && masquerades(one)) ?? null;
   const what = `${whose(probe)} get the source address ${sourceAfter.text}`;
   if (rule === null) return null;
@@ -382,8 +382,7 @@ function wrongAddress(
     const detail = `${what}, which the node does not have: replies do not come back`;
     return {kind: 'postrouting-broken', variant: 'address-of-no-node', rule, detail, gist};
   }
-  const isAnswered = environment.isKnownOutside?.(sourceAfter) !== false || (end !== null && environment.isLocal(end) !== false);
-  return isAnswered ? null : {kind: 'undecided-path', rule, detail: `${what}, ${unknownOutside}`};
+  return environment.isKnownOutside?.(sourceAfter) !== false ? null : {kind: 'undecided-path', rule, detail: `${what}, ${unknownOutside}`};
 }
 
 /** A rule that keeps packets from kube-proxy's rules. */

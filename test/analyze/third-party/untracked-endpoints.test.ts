@@ -79,6 +79,10 @@ test('a range of new source addresses of which the node has none gets no answer'
   );
 });
 
+test('what the node itself gets is answered whatever its new source address', async () => {
+  expect(await found('nat', '-A POSTROUTING -o lo -p tcp -m tcp --dport 9100 -j SNAT --to-source 198.18.0.1')).toEqual([]);
+});
+
 test('a range of new source addresses of which the node has one loses the replies to the others', async () => {
   const range = (last: number) => found('nat', `-A POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 172.18.0.11-172.18.0.${last}`);
   expect(await range(12)).toContainEqual(
