@@ -91,7 +91,7 @@ function pagesOf({agent, watch, run, state}: Served): Pages {
   const result = (): HttpAnswer => {
     const {result: latest, trouble} = agent.state;
     if (latest === null) return said(whyOutdated(agent.state, clock.now()));
-    return {status: 200, type: 'application/json', text: nodeResultText(latest, {now: clock.now(), trouble})};
+    return {status: 200, type: 'application/json', text: nodeResultText(latest, clock.now(), trouble)};
   };
   // These pages need no token, so they give no reason: it can name objects of the API.
   const openly = (why: string | null) => said(why === null || serving.kind === 'http' ? why : 'not ok');

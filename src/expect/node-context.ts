@@ -95,18 +95,16 @@ function cidrDetector(cidrs: readonly string[], family: Family): LocalDetector {
   return cidr === undefined || cidr === null ? {kind: 'none'} : {kind: 'cidr', cidr: cidr.text};
 }
 
-interface NodePortAddressesInput {
-  readonly addresses: readonly string[];
-  readonly version: KubeProxyVersion;
-  /** The node's address in a family as kube-proxy sees it; a loopback address if it has none. */
-  readonly nodeIP: (family: Family) => string;
-}
-
 /**
  * `nodePortAddresses` with its keywords replaced by CIDRs of both families. Up to 1.36 `primary` is the only entry if it is used; 1.37 adds
- * `localhost` and `all`, and allows several. Follows `platformApplyDefaults` and `NewNodePortAddresses`.
+ * `localhost` and `all`, and allows several. `nodeIP` gives the node's address in a family as kube-proxy sees it: a loopback address if it
+ * has none. Follows `platformApplyDefaults` and `NewNodePortAddresses`.
  */
-export function expandNodePortAddresses({addresses, version, nodeIP}: NodePortAddressesInput): readonly string[] {
+export function expandNodePortAddresses(
+  addresses: readonly string[],
+  version: KubeProxyVersion,
+  nodeIP: (family: Family) => string,
+): readonly string[] {
   if (version.minor < 37 && addresses[0] !== 'primary') return addresses;
   return addresses.flatMap(text => {
     if (text === 'primary') return families.flatMap(family => (isLoopback(nodeIP(family)) ? [] : [hostCidr(nodeIP(family), family)]));
@@ -147,12 +145,7 @@ export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFact
 
 /** A family without a CIDR of its own uses all addresses. Follows `NewNodePortAddresses`. */
 function nodePortAddresses(family: Family, config: ProxyConfig, facts: NodeFacts): readonly string[] | null {
-  const expanded = expandNodePortAddresses({
-    addresses: config.nodePortAddresses.value,
-    version: config.version.value,
-    // The addresses that kube-proxy uses as the node's: its bindAddress, otherwise the Node's.
-    nodeIP: of => nodeIPForRanges(of, config, facts),
-  });
+  const expanded = expandNodePortAddresses(config.nodePortAddresses.value, config.version.value, of => nodeIPForRanges(of, config, facts));
   const parsed = expanded.map(text => parseCidr(text)).filter(cidr => cidr?.family === family);
   if (parsed.length === 0 || parsed.some(cidr => cidr?.prefix === 0)) return null;
   return parsed.map(cidr => cidr?.text ?? '');

@@ -147,15 +147,11 @@ export function entryFields({kind, address, port}: Entry): object {
   return {kind, ...(address === null ? {} : {address}), port};
 }
 
-interface AnswerTime {
-  /** The agent's clock, in milliseconds since 1970. */
-  readonly now: number;
-  /** Why the latest check failed; null if it succeeded. */
-  readonly trouble: string | null;
-}
-
-/** The JSON of an agent's `/result`, as docs/node-result.schema.json describes it. */
-export function nodeResultText(result: AgentResult, {now, trouble}: AnswerTime): string {
+/**
+ * The JSON of an agent's `/result`, as docs/node-result.schema.json describes it.
+ * The agent's clock is in milliseconds since 1970; the trouble is why the latest check failed, null if it succeeded.
+ */
+export function nodeResultText(result: AgentResult, now: number, trouble: string | null): string {
   const {tool, report, findings, problems, proxy, judgedAt, seconds, intervalSeconds, seen, apiCurrentAt} = result;
   const object = {
     schemaVersion: nodeResultVersion,

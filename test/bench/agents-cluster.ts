@@ -61,7 +61,7 @@ function agentPod(node: string): object {
 /** Resolves to the port. */
 async function answer(node: string): Promise<number> {
   const server = https.createServer(tls, (_, response) => {
-    response.setHeader('content-type', 'application/json').end(nodeResultText(resultOf(node), {now: Date.now(), trouble: null}));
+    response.setHeader('content-type', 'application/json').end(nodeResultText(resultOf(node), Date.now(), null));
   });
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
   return (server.address() as AddressInfo).port;

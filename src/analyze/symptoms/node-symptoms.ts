@@ -8,10 +8,7 @@ import type {Symptom} from './symptom.ts';
 
 /** Symptoms for a hypothesis: one wrong assumption of a kube-proxy that explains many differences. */
 
-export function otherDetectorSymptom(
-  family: Family,
-  {found, configured}: {readonly found: string; readonly configured: string},
-): Symptom<never> {
+export function otherDetectorSymptom(family: Family, found: string, configured: string): Symptom<never> {
   const detail = `the rules of most Services treat ${found} as pods, but kube-proxy's settings say ${configured}: kube-proxy runs with other settings than the ones that were read`;
   return {kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []};
 }

@@ -91,14 +91,8 @@ export function interceptorOf(thirdParty: readonly NodeRule[]): NodeRule | null 
   );
 }
 
-interface MasqueradeCase {
-  readonly isOwn: (rule: NodeRule) => boolean;
-  /** Such as `0x4000`. */
-  readonly mark: string;
-}
-
-/** The third-party rule that keeps a packet from being masqueraded: it deletes kube-proxy's mark, or ends the path through `nat`. */
-export function unmasqueraderOf(path: readonly NodeRule[], {isOwn, mark}: MasqueradeCase): NodeRule | null {
+/** The third-party rule that keeps a packet from being masqueraded: it deletes kube-proxy's mark (`0x4000`), or ends the path through `nat`. */
+export function unmasqueraderOf(path: readonly NodeRule[], isOwn: (rule: NodeRule) => boolean, mark: string): NodeRule | null {
   const from = (index: number): readonly NodeRule[] => path.slice(Math.max(index, 0)).filter(rule => !isOwn(rule));
   const marking = path.findLastIndex(rule => isOwn(rule) && 'target' in rule && rule.chain === 'KUBE-MARK-MASQ');
   const leaving = path.findIndex(({chain}) => chain === 'POSTROUTING');

@@ -328,7 +328,7 @@ function accepted(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCa
   const isMasqueraded = pathOutcome.destinations.get(destination)?.masquerade === true;
   if (!share.masquerade) return isMasqueraded ? addressLost(outcome, walkedProbe, effectCase) : null;
   if (isMasqueraded) return wrongAddress(outcome, walkedProbe, effectCase);
-  const rule = unmasqueraderOf(path, {isOwn: effectCase.isOwn, mark: effectCase.context.mark});
+  const rule = unmasqueraderOf(path, effectCase.isOwn, effectCase.context.mark);
   if (rule === null) return null;
   const how = setsMark(rule) ? 'changes their mark' : `intercepts them before ${effectCase.masquerading}`;
   const gist = `packets are not masqueraded, a rule of another program ${how}`;

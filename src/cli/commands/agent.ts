@@ -79,7 +79,7 @@ export default class AgentCommand extends BaseCommand {
     const {overrides = {}} = evaluationOptions(flags);
     const changes = new FindingChanges(({severity}) => flags.verbose || severity !== 'info');
     const error = (text: string) => void process.stderr.write(`${escapeText(text.trimEnd())}\n`);
-    const lines = watchLines({color: false, out: text => void process.stdout.write(text), error});
+    const lines = watchLines(false, text => void process.stdout.write(text), error);
     const {runAgent} = await import('../../agent/run-agent.ts');
     await this.withCluster({...flags, quiet: true, 'no-progress': true}, ({cluster, signal}) =>
       runAgent({

@@ -79,7 +79,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
         api: snapshot.api,
         apiAfter: after.api,
         plan,
-        notes: [...notes, ...serviceNotes({api: after.api, asked: planned.filter(selects), version: newestVersion})],
+        notes: [...notes, ...serviceNotes(after.api, planned.filter(selects), newestVersion)],
         services,
         scope: [...new Set(scope)].sort(),
         selects: ({object}) => selects(object),

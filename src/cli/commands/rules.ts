@@ -99,7 +99,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
       notes: [
         ...(isWhole ? [] : [ofServicesAlone]),
         ...notes,
-        ...serviceNotes({api: snapshot.api, asked, version: setup.config.version.value}),
+        ...serviceNotes(snapshot.api, asked, setup.config.version.value),
         ...settingNotes(setup),
       ],
     });

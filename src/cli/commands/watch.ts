@@ -111,11 +111,11 @@ q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The a
     const {color: inColor} = this.renderOptions({...flags, quiet: false});
     if (process.stdout.isTTY === true && process.env['TERM'] !== 'dumb')
       return watchScreen({color: inColor, what: escapeText(what), hasKeys: process.stdin.isTTY === true, trace});
-    return watchLines({
-      color: inColor,
-      out: text => void process.stdout.write(text),
-      error: text => void process.stderr.write(escapeText(text.trimEnd()).concat('\n')),
-    });
+    return watchLines(
+      inColor,
+      text => void process.stdout.write(text),
+      text => void process.stderr.write(escapeText(text.trimEnd()).concat('\n')),
+    );
   }
 }
 

@@ -77,7 +77,7 @@ export async function readServices(scope: ClusterScope, reader: ClusterReader): 
   const onNotServed = () => {
     served = false;
   };
-  const [services, endpointSlices] = await Promise.all([readServiceObjects(scope, reader), readSlices(scope, {reader, onNotServed})]);
+  const [services, endpointSlices] = await Promise.all([readServiceObjects(scope, reader), readSlices(scope, reader, onNotServed)]);
   return {
     services,
     endpointSlices,
@@ -107,12 +107,7 @@ async function readNamed<T>(
 
 const slicesRoot = '/apis/discovery.k8s.io/v1';
 
-interface SlicesReader {
-  readonly reader: ClusterReader;
-  readonly onNotServed: () => void;
-}
-
-function readSlices(scope: ClusterScope, {reader, onNotServed}: SlicesReader): Promise<readonly EndpointSliceObject[] | null> {
+function readSlices(scope: ClusterScope, reader: ClusterReader, onNotServed: () => void): Promise<readonly EndpointSliceObject[] | null> {
   const what = {
     list: 'endpointSlices' as const,
     shape: endpointSliceShape,

@@ -103,7 +103,7 @@ export class KubectlConfig extends KubeConfig implements Connection {
     if (kept !== undefined) return kept;
     const agent = this.#agents.size === 0 ? (options.agent as Agent) : new https.Agent((options.agent as https.Agent).options);
     keepConnections(agent, options);
-    if (this.proxy !== null) tunnelThrough(this.proxy, {agent, authorities: authoritiesOf(this.trust)});
+    if (this.proxy !== null) tunnelThrough(this.proxy, agent, authoritiesOf(this.trust));
     this.#agents.set(certificate, agent);
     return agent;
   }

@@ -17,20 +17,15 @@ export class ProxyError extends Error {
   override readonly name = 'ProxyError';
 }
 
-interface TunneledAgent {
-  readonly agent: Agent;
-  /** Authorities for a proxy with TLS, as PEM. */
-  readonly authorities: readonly string[];
-}
-
 type Created = (error: Error | null, stream: Duplex) => void;
 
 /**
  * Makes an agent of client-node connect through a proxy. client-node's own proxy agents are wrong in cases that matter: its SOCKS agent
  * checks the certificate of a server with an IP address against `localhost`, and resolves names locally; its HTTP agent accepts no IPv6
- * address, of the server or of the proxy. Neither distinguishes an error of the proxy from one of the API server.
+ * address, of the server or of the proxy. Neither distinguishes an error of the proxy from one of the API server. The authorities are for a
+ * proxy with TLS, as PEM.
  */
-export function tunnelThrough(proxy: URL, {agent, authorities}: TunneledAgent): void {
+export function tunnelThrough(proxy: URL, agent: Agent, authorities: readonly string[]): void {
   const direct = agent.createConnection.bind(agent);
   const isSecure = agent instanceof https.Agent;
   agent.createConnection = (options: ClientRequestArgs, created?: Created) => {

@@ -89,7 +89,7 @@ function cidrsOf(family: Family, config: ProxyConfig, facts: NodeFacts): readonl
   const version = config.version.value;
   const isDefault = config.nodePortAddresses.value.length === 0 && defaultNodePortAddresses(version) === 'primary';
   const given = isDefault ? ['primary'] : config.nodePortAddresses.value;
-  const expanded = expandNodePortAddresses({addresses: given, version, nodeIP: of => nodeIP(of, config, facts)});
+  const expanded = expandNodePortAddresses(given, version, of => nodeIP(of, config, facts));
   return expanded.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
 }
 

@@ -71,15 +71,8 @@ function isSame(a: Named, b: Named): boolean {
   return a.metadata.name === b.metadata.name && (a.metadata.namespace ?? 'default') === (b.metadata.namespace ?? 'default');
 }
 
-/** Services that somebody asked for by name, after the planned objects are applied. */
-interface AskedServices {
-  readonly api: ApiObjects;
-  readonly asked: readonly ServiceObject[];
-  readonly version: KubeProxyVersion;
-}
-
 /** Why asked Services have no rules, or rules that refuse connections. Empty for all others. */
-export function serviceNotes({api, asked, version}: AskedServices): readonly string[] {
+export function serviceNotes(api: ApiObjects, asked: readonly ServiceObject[], version: KubeProxyVersion): readonly string[] {
   const names = new Set(asked.map(({metadata}) => namespacedName(metadata)));
   const services = (api.services ?? []).filter(({metadata}) => names.has(namespacedName(metadata)));
   const owners = new Set(

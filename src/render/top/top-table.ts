@@ -107,13 +107,10 @@ function endpointRows(
     ...right([...numbers, ...(wide ? [numberText(totals.closingConnections)] : [])]),
   ];
   if (!wide) return [first];
-  return [first, ...nodes.map(cell => ['', '', '', escapeText(cell.node), ...right(nodeNumbers(cell, {endpoints, isRate}))])];
+  return [first, ...nodes.map(cell => ['', '', '', escapeText(cell.node), ...right(nodeNumbers(cell, endpoints, isRate))])];
 }
 
-function nodeNumbers(
-  cell: CellTraffic,
-  {endpoints, isRate}: {readonly endpoints: readonly EndpointTraffic[]; readonly isRate: boolean},
-): readonly string[] {
+function nodeNumbers(cell: CellTraffic, endpoints: readonly EndpointTraffic[], isRate: boolean): readonly string[] {
   const count = ({newConnections, totalConnections}: CellTraffic): number | null => (isRate ? newConnections : totalConnections);
   const ofNode = endpoints.flatMap(({nodes}) => nodes.filter(({node}) => node === cell.node).map(count));
   const all = ofNode.some(one => one === null) ? null : ofNode.reduce<number>((sum, one) => sum + (one ?? 0), 0);

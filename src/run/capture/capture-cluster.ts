@@ -63,7 +63,7 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
     ...(serverVersion === null ? {} : {serverVersion}),
     chosenNodes: source.nodes.length < (reading.api.nodes ?? []).length,
     api: {...withCiliumSettings(reading.api, source), ...known},
-    nodes: following(readAll({source, without, readTimes}, run), {followed, recalled}),
+    nodes: following(readAll({source, without, readTimes}, run), followed, recalled),
     close: () => followed.close(),
     history: () => recorded(followed, readTimes),
     problems: [...reading.problems, ...source.problems, ...problems, ...leftovers],
@@ -82,14 +82,12 @@ function recorded({history: {states}}: FollowedServices, readTimes: ReadonlyMap<
   return states.changes.length === 0 ? null : {...states, nodes: Object.fromEntries([...readTimes].sort(([a], [b]) => (a < b ? -1 : 1)))};
 }
 
-interface Following {
-  readonly followed: FollowedServices;
-  /** Resolves when the earlier states are known, or cannot be known. */
-  readonly recalled: Promise<void>;
-}
-
-/** Services are followed until the last node has been read. */
-async function* following(nodes: AsyncIterable<BundledNode>, {followed, recalled}: Following): AsyncIterable<BundledNode> {
+/** Services are followed until the last node has been read, and the earlier states are known, or cannot be known. */
+async function* following(
+  nodes: AsyncIterable<BundledNode>,
+  followed: FollowedServices,
+  recalled: Promise<void>,
+): AsyncIterable<BundledNode> {
   yield* nodes;
   await recalled;
   followed.close();

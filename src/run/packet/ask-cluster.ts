@@ -36,7 +36,7 @@ export async function askCluster({flags: given, cluster, signal, progress}: Pack
   const flags = {...given, namespace: cluster.namespace};
   progress.say('reading the API');
   const reader = new ClusterReader(api);
-  const objects = await unlessAborted(readNamed(api, {flags, reader}), signal);
+  const objects = await unlessAborted(readNamed(api, flags, reader), signal);
   const notes = reader.problems.map(({message}) => escapeText(message));
   const snapshot: Snapshot = {origin: cluster.description, api: objects, nodes: [], problems: []};
   const {destination} = packetQuery(flags, snapshot);
@@ -87,10 +87,7 @@ async function* inTurn<T>(first: Iterable<T>, then: AsyncIterable<T>): AsyncGene
 }
 
 /** The Service that is named or has the address, the pod, and the Nodes. */
-async function readNamed(
-  api: KubeApi,
-  {flags, reader}: {readonly flags: PacketFlags; readonly reader: ClusterReader},
-): Promise<Snapshot['api']> {
+async function readNamed(api: KubeApi, flags: PacketFlags, reader: ClusterReader): Promise<Snapshot['api']> {
   const {source, destination, namespace} = flags;
   const input = {names: [], namespace, allNamespaces: false, selector: undefined};
   const address = canonicalAddress(destination);

@@ -263,7 +263,7 @@ function primaryFamily(service: ServiceObject): Family | null {
 
 /** The Service of rules alone, by the names in their comments, as `trace` finds it. Its ports are those whose entries the text shows. */
 function serviceInText({destination, namespace}: PacketFlags, {nodes}: Snapshot): ServiceObject {
-  if (isLikeAddress(destination)) return wrong(`--destination ${destination}: ${whatIsMissing('Service', {name: destination, namespace})}`);
+  if (isLikeAddress(destination)) return wrong(`--destination ${destination}: ${whatIsMissing('Service', destination, namespace)}`);
   const all = nodes.flatMap(node => [...servicesInRules(node)]);
   const traces = selectInRules(all, {names: [destination], namespace, allNamespaces: false});
   const [{service} = {service: {namespace: '', name: destination}}] = traces;
@@ -297,7 +297,7 @@ function findService(text: string, namespace: string | undefined, {api}: Snapsho
   const {name, namespace: own} = parseServiceName(text, {names: [], namespace, allNamespaces: false, selector: undefined});
   const found = (api.services ?? []).filter(({metadata}) => metadata.name === name && (own === undefined || metadata.namespace === own));
   const [first] = found;
-  if (first === undefined) return wrong(`--destination ${text}: ${whatIsMissing('Service', {name, namespace: own})}`);
+  if (first === undefined) return wrong(`--destination ${text}: ${whatIsMissing('Service', name, own)}`);
   if (found.length > 1) return wrong(`there are ${found.length} Services named ${name}: say which with --namespace or NAMESPACE/${name}`);
   return first;
 }
@@ -307,10 +307,7 @@ function isLikeAddress(text: string): boolean {
   return /^[\d.]+$|:/.test(text);
 }
 
-function whatIsMissing(
-  kind: 'Service' | 'pod',
-  {name, namespace}: {readonly name: string; readonly namespace: string | undefined},
-): string {
+function whatIsMissing(kind: 'Service' | 'pod', name: string, namespace: string | undefined): string {
   if (isLikeAddress(name)) return `is not an IP address, and no ${kind} has this name`;
   return `${kind} "${name}" not found${namespace === undefined ? '' : ` in namespace ${namespace}`}`;
 }
@@ -338,7 +335,7 @@ function podOf(text: string, namespace: string | undefined, {api}: Snapshot): Po
   const own = parts.length > 1 && !['pod', 'po', 'pods'].includes(parts[0] ?? '') ? parts[0] : namespace;
   const found = (api.pods ?? []).filter(({metadata}) => metadata.name === name && (own === undefined || metadata.namespace === own));
   if (found.length > 1) wrong(`there are ${found.length} pods named ${name}: say which with --namespace or NAMESPACE/${name}`);
-  return found[0] ?? wrong(`--source ${text}: ${whatIsMissing('pod', {name, namespace: own})}`);
+  return found[0] ?? wrong(`--source ${text}: ${whatIsMissing('pod', name, own)}`);
 }
 
 function portOf({port: text, protocol}: PacketFlags, service: ServiceObject | null): {readonly port: number; readonly protocol: string} {

@@ -20,14 +20,8 @@ export interface WatchView {
   close(): void;
 }
 
-interface LinesOutput {
-  readonly color: boolean;
-  readonly out: (text: string) => void;
-  readonly error: (text: string) => void;
-}
-
 /** Without a terminal: one line for each new or resolved cause, and one whenever the verdict changes. */
-export function watchLines({color, out, error}: LinesOutput): WatchView {
+export function watchLines(color: boolean, out: (text: string) => void, error: (text: string) => void): WatchView {
   const style = styleOf(color);
   let verdict = '';
   let trouble = '';

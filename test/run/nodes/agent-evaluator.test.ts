@@ -86,7 +86,7 @@ async function start({bundle = healthy, agents = {}, podStatus = {phase: 'Runnin
         edit = unchanged,
         ...changes
       } = (typeof given === 'function' ? given() : given) ?? {};
-      response.writeHead(status, {'content-type': 'text/plain'}).end(text ?? edit(nodeResultText({...result, ...changes}, {now, trouble})));
+      response.writeHead(status, {'content-type': 'text/plain'}).end(text ?? edit(nodeResultText({...result, ...changes}, now, trouble)));
     });
     ports.set(`agent-${node}`, await listening(https));
   }

@@ -253,7 +253,11 @@ describe('a screen', () => {
 test('without a terminal an error is printed once, and a verdict when it changes', () => {
   const out: string[] = [];
   const error: string[] = [];
-  const view = watchLines({color: false, out: text => out.push(text), error: text => error.push(text)});
+  const view = watchLines(
+    false,
+    text => out.push(text),
+    text => error.push(text),
+  );
   view.show(well, [], at);
   view.trouble('no answer');
   view.trouble('no answer');

@@ -114,7 +114,8 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
     return items.map(item =>
       ofPort(
         lost.filter(change => change.item === item),
-        {name: first.rule.chain, base},
+        first.rule.chain,
+        base,
       ),
     );
   const count = rules.length === 1 ? describe(first) : `${rules.length} rules in ${first.rule.chain}`;
@@ -129,12 +130,11 @@ function describe({what, rule: {chain: name}}: NftPortDifference): string {
   return what === 'rule' ? `a rule in ${name}` : what === 'element' ? `an element of ${name}` : `what ${name} is declared as`;
 }
 
-interface OfPort {
-  readonly name: string;
-  readonly base: {readonly family: Symptom['family']; readonly expected: readonly RuleText[]; readonly actual: readonly RuleText[]};
-}
-
-function ofPort(changes: readonly TableChange[], {name, base}: OfPort): Symptom {
+function ofPort(
+  changes: readonly TableChange[],
+  name: string,
+  base: {readonly family: Symptom['family']; readonly expected: readonly RuleText[]; readonly actual: readonly RuleText[]},
+): Symptom {
   const [worst] = changes;
   const port = worst?.item.port ?? null;
   if (worst === undefined) return {...base, kind: 'unexpected-rule', port, detail: `a rule in ${name}`};

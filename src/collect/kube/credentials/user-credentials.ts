@@ -16,7 +16,7 @@ import {execCredentials, type PluginSurroundings} from './exec-credentials.ts';
 export function userCredentials({name, user}: {readonly name: string; readonly user: User}, plugin: PluginSurroundings): Credentials {
   const whose = name === '' ? '' : ` of user "${name}"`;
   const certificate = clientCertificate(user);
-  if (user.tokenFile) return tokenFileCredentials(user.tokenFile, {fallback: user.token || null, certificate});
+  if (user.tokenFile) return tokenFileCredentials(user.tokenFile, user.token || null, certificate);
   if (user.token) return fixedCredentials(`the token${whose}`, {authorization: bearer(user.token), certificate});
   if (user.username) return fixedCredentials(`the password${whose}`, {authorization: basic(user.username, user.password), certificate});
   if (user.exec) return execCredentials(user.exec, {...plugin, certificate});
@@ -31,14 +31,8 @@ function clientCertificate(user: User): ClientCertificate | null {
   return cert === null || key === null ? null : {cert, key};
 }
 
-interface TokenFileOptions {
-  /** The token until the file can be read. */
-  readonly fallback: string | null;
-  readonly certificate: ClientCertificate | null;
-}
-
-/** A token that another program renews in a file, such as a service account's: read again whenever it is needed. */
-function tokenFileCredentials(file: string, {fallback, certificate}: TokenFileOptions): Credentials {
+/** A token that another program renews in a file, such as a service account's: read again whenever it is needed. `fallback` is used until then. */
+function tokenFileCredentials(file: string, fallback: string | null, certificate: ClientCertificate | null): Credentials {
   let last = fallback;
   const current = async (): Promise<Credential> => {
     last = tokenOf(file, last);
@@ -119,7 +113,7 @@ async function renewed(config: OidcConfig, {userName, origin, environment}: Rene
   try {
     const {idToken, refreshToken} = await refreshOidcToken(clientOf(config), environment);
     const tokens = {'id-token': idToken, ...(refreshToken === null ? {} : {'refresh-token': refreshToken})};
-    if (origin !== undefined) writeAuthProvider(origin, {userName, config: tokens});
+    if (origin !== undefined) writeAuthProvider(origin, userName, tokens);
     return {...config, ...tokens};
   } catch (error) {
     const reason = errorText(error);
@@ -160,17 +154,11 @@ function expiryOf(token: string): number | null {
   return typeof exp === 'number' ? exp : null;
 }
 
-interface AuthProviderChange {
-  readonly userName: string;
-  /** Fields of the auth-provider's config to set; all others stay. */
-  readonly config: Readonly<Record<string, string>>;
-}
-
 /**
- * Writes new tokens into a kubeconfig, under kubectl's lock file. Throws if the file is locked, cannot be written, or has no such user.
- * Follows client-go's ModifyConfig.
+ * Writes new tokens into a kubeconfig, beside what its auth-provider has, under kubectl's lock file. Throws if the file is locked, cannot be
+ * written, or has no such user. Follows client-go's ModifyConfig.
  */
-function writeAuthProvider(path: string, {userName, config}: AuthProviderChange): void {
+function writeAuthProvider(path: string, userName: string, config: Readonly<Record<string, string>>): void {
   const lock = `${path}.lock`;
   closeSync(openSync(lock, 'wx', 0o600));
   try {
