@@ -52,7 +52,7 @@ test('what a client of the API says is not the word of kube-proxy: it asks for t
     'E0705 14:54:18.531384       1 reflector.go:125] pkg/mod/k8s.io/client-go@v0.19.2/tools/cache/reflector.go:98: Failed to list *v1.Service: Get https://10.96.0.1:443/api/v1/services: dial tcp 10.96.0.1:443: i/o timeout\n';
   expect(told(`The logs of kube-proxy are fine.\n${rules}\n${log}`)).toEqual([]);
   expect(noDump(Buffer.from(`The logs of kube-proxy are fine.\n${log}`))).toContain(
-    'of a program that does not reach 10.96.0.1:443 (i/o timeout)',
+    'shows a program that does not reach 10.96.0.1:443 (i/o timeout)',
   );
 });
 

@@ -80,6 +80,14 @@ describe('a line of another program', () => {
       'cni0 has the address of an earlier network',
     ],
     ['[FATAL] plugin/loop: Loop (127.0.0.1:58992 -> :53) detected for zone "."', 'CoreDNS sends requests to itself'],
+    [
+      'calico/node is not ready: BIRD is not ready: BGP not established with 192.0.2.7,192.0.2.8',
+      'no BGP session with 192.0.2.7, 192.0.2.8: ',
+    ],
+    [
+      `failed to validate nodeIP: node IP: "192.0.2.7" not found in the host's network interfaces`,
+      'no interface of the node has 192.0.2.7',
+    ],
     ['kernel: neighbour: arp_cache: neighbor table overflow!', 'the kernel has no place for more neighbors (arp_cache)'],
   ])('"%s" is told', (line, text) => {
     expect(answer(`${line}\n`)).toContain(text);
@@ -149,4 +157,52 @@ describe('a log of kube-proxy', () => {
     ).not.toContain('credentials');
     expect(answer('There is no error, and KUBE-SERVICES is there.\n')).not.toMatch(/says|shows/);
   });
+});
+
+describe('a client', () => {
+  const list =
+    'NAME   TYPE        CLUSTER-IP    EXTERNAL-IP   PORT(S)    AGE\nweb    ClusterIP   10.96.21.23   <none>        3306/TCP   4d\n\n';
+  const refused = 'curl: (7) Failed to connect to 10.96.21.23 port 80 after 3 ms: Connection refused\n';
+
+  test('that asks for another port than the Service has is told', () => {
+    expect(answer(list + refused)).toContain('a client asks for 10.96.21.23:80, and web has TCP 3306 alone');
+    expect(answer(list + refused.replace('port 80', 'port 3306'))).not.toMatch(shows);
+    expect(answer(list + refused.replace('21.23', '21.24'))).not.toMatch(shows);
+  });
+
+  test.each([
+    refused,
+    'nc: connect to 10.96.21.23 port 80 (tcp) failed: Connection refused\n',
+    'level=error error="Get \\"https://10.96.21.23:80/version\\": dial tcp 10.96.21.23:80: connect: connection refused"\n',
+    'curl: (7) Failed connect to 10.96.21.23:80; Connection refused\n',
+  ])('that reaches nothing is said to be all that the text shows: %j', line => {
+    expect(answer(line)).toMatch(/^shows a program that does not reach 10\.96\.21\.23:80 \([Cc]onnection refused\): /);
+  });
+
+  test('that waits is told which policy lets nothing pass, unless another policy of the text does', () => {
+    const late = '\ncurl: (28) Failed to connect to 10.96.21.23 port 80: Connection timed out\n';
+    const policy = (rest: string) =>
+      `apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata:\n  name: closed\nspec:\n  podSelector: {}\n${rest}`;
+    expect(answer(policy('  policyTypes:\n  - Ingress\n  - Egress\n') + late)).toMatch(
+      /NetworkPolicy closed lets nothing into and out of the pods of its namespace \(no requests to DNS either\), unless/,
+    );
+    expect(answer(policy('  policyTypes:\n  - Ingress\n') + late)).toMatch(/lets nothing into the pods of its namespace, unless/);
+    expect(answer(`${policy('  ingress:\n  - {}\n')}${late}`)).not.toContain('lets nothing');
+    expect(answer(policy('  policyTypes:\n  - Ingress\n'))).not.toContain('lets nothing');
+  });
+});
+
+test('a target port that no container declares is told, where the text has the pods', () => {
+  const service = (target: string) =>
+    `apiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  selector:\n    app: web\n  ports:\n  - port: 80\n    targetPort: ${target}\n---\n`;
+  const pod = (app: string) =>
+    `apiVersion: v1\nkind: Pod\nmetadata:\n  name: web-0\n  labels:\n    app: ${app}\nspec:\n  containers:\n  - name: c\n    ports:\n    - name: http\n      containerPort: 3000\n`;
+  expect(answer(service('8080') + pod('web'))).toContain(
+    'web sends to port 8080 (targetPort), and Pod web-0 declares 3000 (http): unless a program listens',
+  );
+  expect(answer(service('web') + pod('web'))).toContain(
+    'web sends to the port "web" (targetPort), and Pod web-0 declares 3000 (http): without a port',
+  );
+  for (const text of [service('3000') + pod('web'), service('http') + pod('web'), service('8080') + pod('api')])
+    expect(answer(text)).not.toContain('targetPort');
 });

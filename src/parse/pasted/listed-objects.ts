@@ -248,7 +248,7 @@ function described(lines: readonly string[]): readonly ListedObject[] {
 }
 
 /** Objects of the API that stand in a text as YAML or JSON. A part that cannot be read tells nothing. */
-function objectsIn(lines: readonly string[]): readonly Fields[] {
+export function objectsIn(lines: readonly string[]): readonly Fields[] {
   const objects: Fields[] = [];
   const take = (value: unknown): void => {
     if (!isObject(value)) return;
@@ -258,7 +258,8 @@ function objectsIn(lines: readonly string[]): readonly Fields[] {
   for (let at = 0; at < lines.length; at++) {
     if (!/^(?:apiVersion: |- apiVersion: |\{\s*$)/.test(lines[at] ?? '')) continue;
     let end = at + 1;
-    while (end < lines.length && /^(?:\s|$|- |[\w.-]+:(?: |$)|\})/.test(lines[end] ?? '')) end++;
+    // Programs begin what went wrong with their name.
+    while (end < lines.length && /^(?!(?:curl|wget|nc|error|warning): )(?:\s|$|- |[\w.-]+:(?: |$)|\})/i.test(lines[end] ?? '')) end++;
     const text = lines.slice(at, end).join('\n');
     // Fields may hold anything.
     attempt(() => [readYaml(text)].flat().forEach(take));

@@ -1,11 +1,14 @@
 import {depthOf} from '../nftables/nft-dump.ts';
+import {joinHostPort} from '../../model/address.ts';
 import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
 import {capturedPackets, waitingConnections} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
-import {listedObjects, unselectedServices} from './listed-objects.ts';
+import {clientErrors, refusedClients} from './client-errors.ts';
+import {undeclaredPorts} from './declared-ports.ts';
+import {listedIn, listedObjects, unselectedServices} from './listed-objects.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
 import {isTableFull, listedSwitches, refusingHosts, stoppedPackets} from './kernel-lines.ts';
 import {asSavedSets, listedDevice, unservedIn} from './listed-state.ts';
@@ -37,14 +40,6 @@ export function answerOfText(content: Buffer): string | null {
   const failure = log === null ? '' : troubleIn(log);
   if (typeof failure !== 'string')
     return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}${/[a-z]\.\.\.[a-z]/i.test(failure.line) ? ' The line is shortened: journalctl -u kube-proxy prints it whole.' : ''}`;
-  const [, address, why] =
-    lines
-      .map(line => /dial tcp (\S+:\d+): (?:connect: |getsockopt: )?([a-z/ ]+)$/.exec(undecorate(line).trim()))
-      .find(found => found !== null) ?? [];
-  if (address !== undefined)
-    return `is a log of a program that does not reach ${address} (${why}): what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
-  if (log !== null)
-    return `is a log of kube-proxy alone, ${failure === '' ? 'without an error' : `in which no failure is known. Its last error is: ${failure}`}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
   // Other programs load rules too, such as the pods of a load balancer.
   const ofCommand =
     log === null && lines.some(line => /\b(?:ip6?tables(?:-restore)?|ipset) v\d\S*(?: .*)?: |\bmodprobe: (?:FATAL|ERROR): /.test(line))
@@ -65,10 +60,20 @@ export function answerOfText(content: Buffer): string | null {
   const [answer] = [
     ...commandAnswers(lines),
     ...[...capturedPackets(lines), ...waitingConnections(lines, lines.join('\n'))].map(({text}) => text),
+    ...refusedClients(lines, listedIn(lines).services),
+    ...undeclaredPorts(lines),
   ];
   if (answer !== undefined) return `has no rules, and shows: ${answer}`;
   const described = describedService(lines) ?? listedObjects(lines);
+  const ofLog = (said: string): string =>
+    `is a log of kube-proxy alone, ${said}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
+  if (failure !== '') return ofLog(`in which no failure is known. Its last error is: ${failure}`);
+  const [client] = clientErrors(lines);
+  const asked = client === undefined ? null : `${joinHostPort(client.host, client.port)} (${client.why})`;
   if (described !== null) return described;
+  if (asked !== null)
+    return `shows a program that does not reach ${asked}: what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
+  if (log !== null) return ofLog('without an error');
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
   return null;

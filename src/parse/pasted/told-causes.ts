@@ -26,6 +26,16 @@ const told: readonly ToldCause[] = [
       `${bridge} has the address of an earlier network, and pods of the node get none of ${address}: the plugin makes ${bridge} again after ip link delete ${bridge}`,
   },
   {
+    pattern: /BGP not established with ((?:[\d.:a-f]+,? ?)+)/,
+    text: (peers = '') =>
+      `calico-node has no BGP session with ${peers.trim().replaceAll(/, ?/g, ', ')}: pods of those nodes are not reached from this one. A firewall stops TCP port 179, or calico took the address of another interface (IP_AUTODETECTION_METHOD)`,
+  },
+  {
+    pattern: /node IP: "([^"]+)" not found in the host's network interfaces/,
+    text: (address = '') =>
+      `no interface of the node has ${address} any more, under which kubelet registers it: Services whose endpoints are programs of the node, such as the API server, are sent to that address. --node-ip must be an address that the node has`,
+  },
+  {
     pattern: /plugin\/loop: Loop \(\S+ -> :\d+\) detected/,
     text: () =>
       'CoreDNS sends requests to itself and ends: the resolv.conf that it forwards to names the resolver of the node itself (127.0.0.53). resolvConf of kubelet, or forward in the Corefile, must name other servers',
@@ -47,7 +57,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line is none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|plugin\/loop: Loop|neighbor table/;
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|plugin\/loop: Loop|neighbor table|BGP not est|not found in the host's/;
 
 /** What lines say, which terminals and logs break. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
