@@ -27,6 +27,7 @@ const lines: readonly (readonly [line: string, cause: string])[] = [
   ['E1 run.go:74] "command failed" err="kube-proxy in nftables mode requires kernel 5.13 or later"', 'too old for nftables mode'],
   ["iptables v1.8.2 (legacy): can't initialize iptables table `nat': Table does not exist (do you need to insmod?)", 'no such table'],
   ["iptables-restore v1.8.2: host/network `' not found", 'a CIDR in its settings is not valid'],
+  ["ip6tables-restore v1.6.0: host/network `192.0.2.77' not found", 'an address of the other'],
   [
     'E0101 00:00:00.000000       1 reflector.go:147] failed to list *v1.EndpointSlice: endpointslices.discovery.k8s.io is forbidden: User "system:kube-proxy" cannot list resource "endpointslices"',
     'does not let kube-proxy read',

@@ -117,16 +117,49 @@ describe('objects as YAML, without rules', () => {
     expect(noDump(Buffer.from(`${slice('ready: false')}---\n${slice('ready: true')}`))).not.toContain(refused);
   });
 
+  test('show a port that the endpoints do not have by its name', () => {
+    const objects = (name: string) =>
+      Buffer.from(
+        `apiVersion: v1\nkind: Endpoints\nmetadata:\n  name: db\nsubsets:\n- addresses:\n  - ip: 192.0.2.7\n  ports:\n  - port: 5432\n---\napiVersion: v1\nkind: Service\nmetadata:\n  name: db\nspec:\n  ports:\n  - port: 5432\n${name}`,
+      );
+    expect(noDump(objects('    name: sql\n'))).toContain('Port sql of db has no endpoint: the ports of its endpoints are without a name.');
+    expect(noDump(objects(''))).toContain('is neither');
+  });
+
   test('show a selector that matches no pod of the text', () => {
     const objects = (app: string, namespace = '') =>
       Buffer.from(
         `apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n  namespace: shop\nspec:\n  selector:\n    app: web\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: api\n${namespace}spec:\n  template:\n    metadata:\n      labels:\n        app: ${app}\n`,
       );
-    const unmatched = 'no pod of this text has the labels of the selector of shop/web (app=web): Deployment api has app=webapp';
+    const unmatched = 'No pod of this text has the labels of the selector of shop/web (app=web): Deployment api has app=webapp';
     expect(noDump(objects('webapp'))).toContain(unmatched);
     expect(noDump(objects('web'))).toContain('is neither');
     expect(noDump(objects('webapp', '  namespace: other\n'))).toContain('is neither');
   });
+});
+
+test('a pod whose readiness probe fails is told beside a Service without endpoints', () => {
+  const event =
+    '  Warning  Unhealthy  2m  kubelet  Readiness probe failed: Get "http://10.244.1.5:8080/": dial tcp 10.244.1.5:8080: connect: connection refused\n';
+  expect(noDump(Buffer.from(`NAME   ENDPOINTS   AGE\nweb    <none>      41m\n\n${event}`))).toMatch(
+    /web: no endpoint: .* A pod is not ready, and so is no endpoint of its Services \(Readiness probe failed: Get /,
+  );
+});
+
+test('a port of a cluster IP that somebody asks at the node is told apart from its node port', () => {
+  const list =
+    'NAME   TYPE       CLUSTER-IP   EXTERNAL-IP   PORT(S)          AGE\nweb    NodePort   10.96.1.1    <none>        8080:31555/TCP   18d\n\n';
+  const curl = (port: number) =>
+    `$ curl http://localhost:${port}/\ncurl: (7) Failed to connect to localhost port ${port}: Connection refused\n`;
+  expect(noDump(Buffer.from(list + curl(8080)))).toContain('8080 is the port of web at its cluster IP: at nodes it is 31555');
+  expect(noDump(Buffer.from(list + curl(31_555)))).not.toContain('at its cluster IP');
+});
+
+test('elements of maps without their table are told where they refuse', () => {
+  const element = (verdict: string) =>
+    `$ nft list ruleset | grep 10.96.1.1\n    10.96.1.1 . tcp . 80 comment "shop/web:http" : ${verdict},\n`;
+  expect(noDump(Buffer.from(element('goto reject-chain')))).toContain('shop/web:http (tcp 80) is refused');
+  expect(noDump(Buffer.from(element('goto service-ABC-shop/web/tcp/http')))).not.toContain('is refused');
 });
 
 test('external IPs that are addresses of nodes are named, and not those that a load balancer of nodes has', () => {

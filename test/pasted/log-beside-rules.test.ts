@@ -94,6 +94,14 @@ describe('a log alone without a known failure', () => {
   });
 });
 
+test('a Node that kube-proxy did without is no failure', () => {
+  const missing = 'kube-proxy logs:\nW1012 21:41:08.729704       6 server.go:417] Failed to retrieve node info: nodes "node-a" not found\n';
+  expect(noDump(Buffer.from(missing))).toContain('there is no Node of the name');
+  expect(noDump(Buffer.from(`${missing}I1012 21:41:08.738934       6 conntrack.go:40] Setting nf_conntrack_max to 131072\n`))).toContain(
+    'without an error',
+  );
+});
+
 test('a module that is missing is told, whoever asks for it', () => {
   expect(noDump(Buffer.from('kubelite[33]: modprobe: FATAL: Module ip_tables not found in directory /lib/modules/7.0.0\n'))).toMatch(
     /what a command says: .* \(the kernel has no such table of iptables/,

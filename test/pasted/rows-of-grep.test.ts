@@ -47,6 +47,11 @@ test.each([
   expect(parseListingCommand(line)).toMatchObject(expected);
 });
 
+test.each(['| ', 'node-a | ', 'root@node-a:~# ', '[root@node-a ~]$ '])('rules are read behind "%s"', mark => {
+  const rule = '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http has no endpoints" -m tcp --dport 80 -j REJECT';
+  expect(said(`${mark}${rule}\n${mark}${rule.replaceAll('web', 'api')}\n`)).toMatch(/^each of 2 Service ports refuses connections/);
+});
+
 test('a row of a Service without endpoints tells its chain, also where the name of its port is not known', () => {
   for (const port of ['http', 'no-such-name'])
     expect(

@@ -45,6 +45,61 @@ test('a FORWARD that drops is told of the rules that a text has, where it may ha
   expect(said([...cut, '-A FORWARD -s 10.244.0.0/16 -j ACCEPT', ''].join('\n'))).toBe('');
 });
 
+test('a FORWARD that drops, with rules of ufw, is told unless a network plugin accepts', () => {
+  const rules = ['# iptables -S FORWARD', '-P FORWARD DROP', '-A FORWARD -j ufw-before-forward', '-A FORWARD -j ufw-reject-forward', ''];
+  expect(said(rules.join('\n'))).toMatch(
+    /no rule of it accepts .*, unless a rule of ufw for what passes the node \(ufw route\) accepts them$/,
+  );
+  expect(said([...rules, '-A FORWARD -j FLANNEL-FWD', ''].join('\n'))).toBe('');
+});
+
+describe('a DROP of all packets', () => {
+  const docker = (...rules: readonly string[]) => said(['# iptables -S DOCKER-USER', '-N DOCKER-USER', ...rules, ''].join('\n'));
+
+  test('in DOCKER-USER is told, with the network that it spares', () => {
+    const drops = /^"-A DOCKER-USER -j DROP" \(table filter\) drops every packet that comes to it: those of pods too, unless/;
+    expect(docker('-A DOCKER-USER -j DROP')).toMatch(drops);
+    expect(docker('-A DOCKER-USER -p tcp -m tcp --dport 443 -j RETURN', '-A DOCKER-USER -j DROP')).toMatch(drops);
+    expect(docker('-A DOCKER-USER ! -s 192.168.0.0/16 -j DROP')).toContain('drops packets that are not from 192.168.0.0/16');
+  });
+
+  test.each([
+    ['an uplink', ['-A DOCKER-USER -i eth0 -j DROP']],
+    ['a source', ['-A DOCKER-USER -s 192.0.2.7/32 -j DROP']],
+    ['what a rule of a network leaves', ['-A DOCKER-USER -s 10.244.0.0/16 -j RETURN', '-A DOCKER-USER -j DROP']],
+  ])('is nothing where it is of %s', (_, rules) => {
+    expect(docker(...rules)).toBe('');
+  });
+
+  test('in OUTPUT is told', () => {
+    const output = (...rules: readonly string[]) => said(['# iptables -S OUTPUT', '-P OUTPUT ACCEPT', ...rules, ''].join('\n'));
+    expect(output('-A OUTPUT -o lo -j ACCEPT', '-A OUTPUT -j DROP')).toContain(
+      'drops every packet that comes to it: those of the node itself',
+    );
+    expect(output('-A OUTPUT -d 10.0.0.0/8 -j ACCEPT', '-A OUTPUT -j DROP')).toBe('');
+  });
+});
+
+test('packets that rp_filter drops at an uplink are told where both networks are private', () => {
+  const line = (from: string, to: string) => `[912228.409488] IPv4: martian source ${to} from ${from}, on dev eth0\n`;
+  const dropped = 'the kernel drops what 10.10.0.7 sends to 10.244.1.5 and comes in by eth0';
+  expect(noDump(Buffer.from(line('10.10.0.7', '10.244.1.5')))).toContain(dropped);
+  for (const noise of [line('203.0.113.7', '10.244.1.5'), line('10.10.0.7', '10.244.1.255'), line('10.10.0.7', '10.10.0.8')])
+    expect(noDump(Buffer.from(noise))).not.toContain('the kernel drops');
+});
+
+test('an answer in a capture that the client refuses, as nothing translated it back, is told', () => {
+  const capture = (...packets: readonly string[]) => Buffer.from(packets.map(packet => `21:03:11.1 IP ${packet}, length 0\n`).join(''));
+  const asked = '10.244.0.3.4411 > 10.96.0.7.80: Flags [S]';
+  const answered = '10.244.0.5.8080 > 10.244.0.3.4411: Flags [S.]';
+  const refused = '10.244.0.3.4411 > 10.244.0.5.8080: Flags [R]';
+  const told = 'the answer to a request to 10.96.0.7 came from 10.244.0.5: nothing translated it back';
+  expect(noDump(capture(asked, answered, refused))).toContain(told);
+  // A capture of all interfaces has both sides of the translation.
+  expect(noDump(capture(asked, '10.244.0.3.4411 > 10.244.0.5.8080: Flags [S]', answered, refused))).not.toContain(told);
+  expect(noDump(capture(asked, answered))).not.toContain(told);
+});
+
 test('an answer that nothing translated back is told', () => {
   expect(noDump(Buffer.from('/ # nslookup example.com\n;; reply from unexpected source: 10.244.1.8#53, expected 10.96.0.10#53\n'))).toMatch(
     /shows: the answer to a request to 10\.96\.0\.10 came from 10\.244\.1\.8: nothing translated it back\. .*bridge-nf-call-iptables/,

@@ -28,6 +28,7 @@ export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets, nf
     ...leftBehind(lines, listed, traces),
     ...unroutedEndpoints(lines, traces),
     ...rulesets.flatMap(ruleset => refusedAddresses(ruleset, ipsetsOf(node))),
+    ...lackedLoops(lines, ipsetsOf(node), traces),
     ...untranslatedFlows(tracked, traces),
     ...silentServers(lines),
     ...stuckConnections(lines, listed),
@@ -108,6 +109,27 @@ function refusedAddresses({tables}: Ruleset, sets: ReadonlyMap<string, IpSet>): 
     const otherwise = unseen.length === 0 ? '' : `, unless ${someOf(unseen)} has it, which is not shown`;
     return `KUBE-IPVS-FILTER refuses ${someOf(stopped.map(element => element.join()))}: KUBE-IPVS-IPS has the address, and none of the sets that are asked before has it with the port (${name} is not asked)${otherwise}`;
   });
+}
+
+/** Real servers that KUBE-LOOP-BACK, which somebody listed alone, does not have: it has those on its own node. */
+function lackedLoops(lines: readonly string[], sets: ReadonlyMap<string, IpSet>, traces: readonly PortTrace[]): readonly string[] {
+  const loops = sets.get('KUBE-LOOP-BACK');
+  if (loops === undefined || !lines.some(line => /\bipset\b.*\bKUBE-LOOP-BACK\b/.test(line))) return [];
+  const held = new Set(loops.elements.map(([address = '', port = '']) => `${address} ${port.replace(/^\w+:/, '')}`));
+  const lacked = traces.flatMap(({service, entries}) =>
+    service.namespace !== 'ipvs'
+      ? []
+      : entries.flatMap(({endpoints}) =>
+          endpoints.flatMap(({hostPort}) =>
+            held.has(`${splitHostPort(hostPort).address} ${splitHostPort(hostPort).port}`) ? [] : hostPort,
+          ),
+        ),
+  );
+  return lacked.length === 0
+    ? []
+    : [
+        `KUBE-LOOP-BACK does not have ${someOf([...new Set(lacked)])}: those of these pods that are on this node do not reach themselves by a Service`,
+      ];
 }
 
 /** A whole PREROUTING of table nat, where no chain of kube-proxy is. */

@@ -40,26 +40,61 @@ export function unmetRules({tables}: Ruleset): readonly string[] {
     [...chains.values()].flatMap(chain =>
       /^KUBE-(?:SVC|SEP|SVL|EXT|FW|XLB|SERVICES|NODEPORTS)/.test(chain.name)
         ? []
-        : [...afterTheEnd(chain), ...sharedPorts(chain, chains), ...toNobody(chain), ...droppedAtEnd(chain), ...admitsNothing(chain)],
+        : [
+            ...afterTheEnd(chain),
+            ...sharedPorts(chain, chains),
+            ...toNobody(chain),
+            ...droppedAtEnd(chain, chains),
+            ...droppedForAll(chain),
+            ...admitsNothing(chain),
+          ],
     ),
   );
 }
 
 /** A policy that drops what passes the node, where no rule accepts what pods send each other. Chains of network plugins accept it. */
-function droppedAtEnd(chain: Chain): readonly string[] {
+function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefined}): readonly string[] {
   if (chain.table !== 'filter' || chain.name !== 'FORWARD' || chain.policy !== 'DROP') return [];
   const rules = chain.rules();
   const isNarrow = ({text, target}: Rule, at: number): boolean =>
     target === null ||
     isOfDocker(rules, at) ||
     /^(?:KUBE-(?!ROUTER)|DOCKER|DROP$|REJECT$|LOG$|RETURN$)/.test(target.name) ||
+    (/^ufw-[\w-]+-forward$/.test(target.name) && chains.get(target.name) === undefined) ||
     bridgeOfOthers.test(text) ||
     / --ctstate RELATED,ESTABLISHED /.test(text);
   if (!rules.every(isNarrow) || (!chain.complete && rules.length < 2)) return [];
-  const [which, end] = chain.complete ? ['rule of it', ''] : ['rule of it that this text has', ', unless another rule accepts them'];
+  const which = chain.complete ? 'rule of it' : 'rule of it that this text has';
+  const others = [
+    ...(chain.complete ? [] : ['another rule']),
+    ...(rules.some(({target}) => target?.name.startsWith('ufw-') === true) ? ['a rule of ufw for what passes the node (ufw route)'] : []),
+  ];
+  const end = others.length === 0 ? '' : `, unless ${others.join(' or ')} accepts them`;
   return [
     `the policy of filter/FORWARD is DROP, and no ${which} accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD${end}`,
   ];
+}
+
+/** Rules of Docker's chain for administrators, and of OUTPUT, that drop all packets or those of other networks, whatever a later chain accepts. */
+function droppedForAll(chain: Chain): readonly string[] {
+  if (chain.table !== 'filter' || !/^(?:DOCKER-USER|OUTPUT)$/.test(chain.name) || !chain.complete) return [];
+  const rules = chain.rules();
+  const at = rules.findIndex(({target}) => target !== null && /^(?:DROP|REJECT)$/.test(target.name));
+  const {options = [], matches = [], text = ''} = rules[at] ?? {};
+  const isOfAll =
+    matches.every(({name}) => name === 'comment') &&
+    (options.length === 0 || (options.length === 1 && options[0]?.flag === '-s' && options[0].negated));
+  // Rules for one port, and for connections that exist, leave those of pods.
+  const isNarrow = ({text: own, target}: Rule): boolean =>
+    target === null || / --dports? | RELATED,ESTABLISHED | -o lo /.test(own) || /^(?:LOG|MARK|NFLOG|KUBE-(?!ROUTER).*)$/.test(target.name);
+  if (at < 0 || !isOfAll || !rules.slice(0, at).every(isNarrow)) return [];
+  const network = options[0]?.values[0];
+  const what = network === undefined ? 'every packet' : `packets that are not from ${network}`;
+  const whose =
+    chain.name === 'OUTPUT'
+      ? 'those of the node itself'
+      : `those of pods too${network === undefined ? '' : ' where their network is not in it'}, unless a rule of FORWARD before it accepts them`;
+  return [`"${text}" (table filter) drops ${what} that ${network === undefined ? 'comes' : 'come'} to it: ${whose}`];
 }
 
 /** A chain that drops by its policy, and that has only what kube-proxy and kubelet write: these accept nothing. */

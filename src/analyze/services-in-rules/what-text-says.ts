@@ -10,7 +10,7 @@ import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
 import {capturedPackets, waitingConnections} from '../../parse/pasted/captured-packets.ts';
-import {type Listed, listedIn, type ListedService, unselectedServices} from '../../parse/pasted/listed-objects.ts';
+import {type Listed, listedIn, type ListedService} from '../../parse/pasted/listed-objects.ts';
 import {unservedIn} from '../../parse/pasted/listed-state.ts';
 import {isTableFull, refusingHosts, stoppedPackets} from '../../parse/pasted/kernel-lines.ts';
 import {wholeText} from '../../parse/pasted/split-text.ts';
@@ -54,9 +54,10 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...lackedEntries({...rules, nft, servers, node}, listed, traces),
     ...besideLists(node, listed, traces),
     ...emptyServers(lines, servers),
+    ...told(withoutLocalServers(servers, listed)),
     ...unboundAddresses(node, {lines, listed, traces}),
     ...told(besideLog(lines, traces)),
-    ...told([...(unserved === null ? [] : [unserved]), ...unselectedServices(lines)]),
+    ...told([...(unserved === null ? [] : [unserved]), ...listed.faults]),
     ...waitingConnections(lines, fileText(node, 'conntrack')),
     ...capturedPackets(lines),
     ...strandedFlows(fileText(node, 'conntrack'), traces),
@@ -337,6 +338,11 @@ const maxStopped = 3;
 function switchedOff(node: NodeDump): readonly string[] {
   const switches = parseSysctls(fileText(node, 'sysctls')) ?? new Map<string, string>();
   return [
+    ...(switches.get('net.bridge.bridge-nf-call-iptables') === '0'
+      ? [
+          'net.bridge.bridge-nf-call-iptables is 0: where pods are on a bridge (cni0, docker0), one does not reach a cluster IP by an endpoint on its own node',
+        ]
+      : []),
     ...['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding'].flatMap(name =>
       switches.get(name) === '0' && (name.includes('ipv4') || node.files.includes('ip6tables-save'))
         ? `${name} is 0: the node forwards no packet, so that its pods reach no other pod by a Service, and node ports lead to no pod`
@@ -358,6 +364,26 @@ function emptyServers(lines: readonly string[], {servers, contradiction}: Return
       about: [name],
     },
   ];
+}
+
+/** Node ports and addresses of load balancers without a real server, of Services whose cluster IP has some. */
+function withoutLocalServers({servers}: ReturnType<typeof parseIpvsadm>, {services}: Listed): readonly string[] {
+  const byKey = Map.groupBy(servers, ({address, port}) => `${address} ${port}`);
+  const hasReals = (address: string, port: number): boolean =>
+    byKey.get(`${address} ${port}`)?.some(({realServers}) => realServers.length > 0) === true;
+  const bare = servers.filter(({realServers}) => realServers.length === 0);
+  return services.flatMap(({name, clusterIPs, ports, balancers = []}) =>
+    ports.flatMap(({port, nodePort}) => {
+      const own = bare.filter(
+        server =>
+          (server.port === nodePort && !clusterIPs.includes(server.address)) ||
+          (server.port === port && balancers.includes(server.address)),
+      );
+      return own.length === 0 || !clusterIPs.some(address => hasReals(address, port))
+        ? []
+        : `${someOf(own.map(server => joinHostPort(server.address, server.port)))} of ${name} has no real server, and its cluster IP has: kube-proxy writes this for a Local external traffic policy without an endpoint on this node`;
+    }),
+  );
 }
 
 /** Masquerading needs a jump of POSTROUTING, which is shown whole. */

@@ -134,6 +134,13 @@ const failuresOfRules: readonly KnownFailure[] = [
   },
   {
     pattern:
+      /\bip6tables\S* .*host\/network `[\d.]+(?:\/\d+)?' not found|\biptables\S* .*host\/network `[\da-f]*:[\da-f:]*(?:\/\d+)?' not found/i,
+    cause: 'its rules of one family of addresses have an address of the other, and such a rule makes the whole restore fail',
+    remedy:
+      'Find the address that the line names in externalIPs, loadBalancerSourceRanges and status.loadBalancer of the Services (kubectl get services -A -o yaml), or in clusterCIDR and nodePortAddresses of kube-proxy, and remove it.',
+  },
+  {
+    pattern:
       /(?:invalid CIDR address|invalid mask `|host\/network `[^']*' not found|Bad argument `(?:-j|KUBE-SVC-\w+)'|clusterCIDR.*(?:invalid|must be))/i,
     cause: 'a CIDR in its settings is not valid, and a rule with it makes the whole restore fail',
     remedy: 'Correct clusterCIDR (or --cluster-cidr) and nodePortAddresses in the configuration of kube-proxy.',
@@ -150,7 +157,8 @@ const failuresOfRules: readonly KnownFailure[] = [
 const isServed = /Caches are synced\b.*\b(?:service|endpoint)/;
 
 /** kube-proxy found its Node, or did without. */
-export const isStarted = /Caches are synced|Successfully retrieved (?:node|NodeIP)|[sS]yncProxyRules|Using \w+ Proxier/;
+export const isStarted =
+  /Caches are synced|Successfully retrieved (?:node|NodeIP)|[sS]yncProxyRules|Using \w+ Proxier|\b[sS]et(?:ting)? .*nf_conntrack_max|Starting [\w ]+ config/;
 
 const checkServer = 'Check the server in the kubeconfig of kube-proxy, and the way there from this node (curl -k https://SERVER/healthz).';
 

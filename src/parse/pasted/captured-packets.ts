@@ -31,7 +31,8 @@ export function waitingConnections(lines: readonly string[], tracked: string): r
 /** What tcpdump shows to be lost or refused. Most telling first. */
 export function capturedPackets(lines: readonly string[]): readonly PacketFact[] {
   if (!lines.some(line => line.includes(' > '))) return [];
-  return [...wrongChecksums(lines), ...tooLarge(lines), ...unreachable(lines), ...unanswered(lines)];
+  const segments = segmentsOf(lines);
+  return [...wrongChecksums(lines), ...tooLarge(lines), ...untranslated(segments), ...unreachable(lines), ...unanswered(segments)];
 }
 
 /** The other node drops packets of a tunnel whose outer checksum is wrong. VXLAN mostly has none. */
@@ -80,16 +81,36 @@ interface Segment {
   readonly second: string;
 }
 
-/** A client repeats a SYN to which it got no answer, whatever else the capture has. */
-function unanswered(lines: readonly string[]): readonly PacketFact[] {
+function segmentsOf(lines: readonly string[]): readonly Segment[] {
   let second = '';
-  const segments = lines.flatMap((line): readonly Segment[] => {
+  return lines.flatMap((line): readonly Segment[] => {
     second = /^\s*(?:\d{4}-\d\d-\d\d )?(\d\d:\d\d:\d\d)\.\d/.exec(line)?.[1] ?? second;
     if (!line.includes(': Flags [')) return [];
     const [, from = '', to = '', flags = '', seq = ''] =
       /(\S+\.[\w-]+) > (\S+\.[\w-]+): Flags \[(\S+)\](?:.*?\bseq (\d+))?/.exec(line) ?? [];
     return to === '' ? [] : [{from, to, flags, seq, second}];
   });
+}
+
+/** A client refuses the answer to a SYN that it sent to another address. A capture of all interfaces has the SYN twice. */
+function untranslated(segments: readonly Segment[]): readonly PacketFact[] {
+  const has = (flags: string, from: string, to: string): boolean =>
+    segments.some(segment => segment.flags.startsWith(flags) && segment.from === from && segment.to === to);
+  return segments.flatMap(({from, to, flags}) => {
+    const asked =
+      flags !== 'S.' || has('S', to, from) || !has('R', to, from)
+        ? undefined
+        : segments.find(other => other.flags === 'S' && other.from === to);
+    return asked === undefined ? [] : [{text: untranslatedText(hostOf(from), hostOf(asked.to)), about: [hostOf(asked.to)]}];
+  });
+}
+
+export function untranslatedText(from: string, to: string): string {
+  return `the answer to a request to ${to} came from ${from}: nothing translated it back. Where client and server are pods on one bridge, their packets bypass the rules without br_netfilter and net.bridge.bridge-nf-call-iptables = 1; otherwise the answer took another way than the request`;
+}
+
+/** A client repeats a SYN to which it got no answer, whatever else the capture has. */
+function unanswered(segments: readonly Segment[]): readonly PacketFact[] {
   const opening = segments.filter(({flags}) => flags === 'S');
   return [...Map.groupBy(opening, ({from, to, seq}) => `${from} ${to} ${seq}`).values()].flatMap(all => {
     const [first] = all;
@@ -117,6 +138,10 @@ function unanswered(lines: readonly string[]): readonly PacketFact[] {
 }
 
 const minRepeated = 3;
+
+function hostOf(place: string): string {
+  return place.replace(/\.[\w-]+$/, '');
+}
 
 function hostPortOf(place: string): string {
   return place.replace(/\.([\w-]+)$/, ':$1');

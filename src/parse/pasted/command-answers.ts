@@ -1,6 +1,7 @@
 import {pushTo} from '../../model/lists.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
+import {untranslatedText} from './captured-packets.ts';
 import {martians} from './kernel-lines.ts';
 import {doubledRoutes} from './listed-routes.ts';
 import {toldCauses, wordsOfCauses} from './told-causes.ts';
@@ -158,12 +159,9 @@ function closedByUfw(lines: readonly string[]): readonly string[] {
 function untranslatedAnswers(lines: readonly string[]): readonly string[] {
   const answers = lines.flatMap(line => {
     const [, from, to] = /\breply from unexpected source: (\S+)#\d+, expected (\S+)#\d+/.exec(line) ?? [];
-    return from === undefined || to === undefined ? [] : `the answer to a request to ${to} came from ${from}: nothing translated it back`;
+    return from === undefined || to === undefined ? [] : untranslatedText(from, to);
   });
-  return [...new Set(answers)].map(
-    text =>
-      `${text}. Where client and server are pods on one bridge, their packets bypass the rules without br_netfilter and net.bridge.bridge-nf-call-iptables = 1; otherwise the answer took another way than the request`,
-  );
+  return [...new Set(answers)];
 }
 
 function warnedByMicrok8s(lines: readonly string[]): readonly string[] {

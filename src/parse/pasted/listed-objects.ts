@@ -79,11 +79,10 @@ export function listedObjects(lines: readonly string[]): string | null {
   const pending = rows.flatMap(({name, field}) =>
     field('EXTERNAL-IP') === '<pending>' ? `${name} (${field('CLUSTER-IP')}, ${field('PORT(S)')})` : [],
   );
-  const empty = [...listedIn(lines).empty];
-  const unselected = unselectedServices(lines)
-    .map(text => ` ${text}.`)
-    .join('');
-  if (rows.length === 0 && empty.length === 0 && unselected === '') return null;
+  const listed = listedIn(lines);
+  const empty = [...listed.empty];
+  const unmatched = listed.faults.map(text => ` ${text[0]?.toUpperCase()}${text.slice(1)}.`).join('');
+  if (rows.length === 0 && empty.length === 0 && unmatched === '') return null;
   const waiting =
     pending.length === 0
       ? ''
@@ -94,7 +93,7 @@ export function listedObjects(lines: readonly string[]): string | null {
     taken.length === 0
       ? ''
       : ` ${someOf(taken)}: in IPVS mode every node gives such an address to kube-ipvs0 and no longer reaches its node, and in other modes the ports of the Service are no longer those of the node.`;
-  return `is what kubectl get prints, without rules.${waiting}${refused}${unselected}${ofNodes} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
+  return `is what kubectl get prints, without rules.${waiting}${refused}${unmatched}${ofNodes} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
 }
 
 /** External IPs that are addresses of nodes. Those of load balancers may be: ServiceLB of k3s gives them. */
@@ -144,6 +143,8 @@ export interface Listed {
   readonly ready: ReadonlySet<string>;
   /** Services that are listed without an endpoint. */
   readonly empty: ReadonlySet<string>;
+  /** What is wrong with the Services that the text has, each in a few words. */
+  readonly faults: readonly string[];
 }
 
 /** What `kubectl get` and `kubectl describe` print of Services and endpoints, as tables and as YAML or JSON. */
@@ -155,7 +156,9 @@ export function listedIn(lines: readonly string[]): Listed {
   // Of other types the column has spec.externalIPs.
   const isProgrammed = (type: string): boolean => type === 'ClusterIP' || type === 'NodePort' || (type === 'LoadBalancer' && hasNoMode());
   const withoutReady = new Set<string>();
+  const selectors = new Map<string, string>();
   for (const {name, field} of rowsOf(lines)) {
+    selectors.set(name, field('SELECTOR'));
     if (field('ADDRESSTYPE') !== '') {
       const service = name.replace(/-[a-z0-9]{5}$/, '');
       inSlices.add(service);
@@ -170,20 +173,32 @@ export function listedIn(lines: readonly string[]): Listed {
         balancers: isProgrammed(field('TYPE')) ? addressesIn(field('EXTERNAL-IP')) : [],
       });
   }
-  for (const each of [...described(lines), ...objectsIn(lines).flatMap(ofObject)]) {
+  const objects = objectsIn(lines);
+  for (const each of [...described(lines), ...objects.flatMap(ofObject)]) {
+    if (each.selector !== undefined) selectors.set(each.name, each.selector);
     if (each.isOfSlice === true) inSlices.add(each.name);
     if (each.endpoints !== null) pushTo(texts, each.name, each.endpoints === '' ? '<none>' : each.endpoints);
     if (each.clusterIPs.length > 0) services.push(each);
   }
   const isWhole = (list: readonly string[]): boolean => list.every(text => /^[\da-fA-F.:[\],]+$/.test(text));
+  // EndpointSlices have those that are not ready, too.
+  const empty = new Set([...texts].flatMap(([key, list]) => (list.every(text => text === '<none>') || withoutReady.has(key) ? [key] : [])));
   return {
     services: services.filter(({clusterIPs, ports}) => ports.length > 0 && clusterIPs.every(address => familyOf(address) !== null)),
     endpoints: new Map(
       [...texts].flatMap(([key, list]) => (isWhole(list) ? [[key, new Set(list.flatMap(text => text.split(',')))] as const] : [])),
     ),
     ready: new Set([...texts.keys()].filter(name => !inSlices.has(name))),
-    // EndpointSlices have those that are not ready, too.
-    empty: new Set([...texts].flatMap(([key, list]) => (list.every(text => text === '<none>') || withoutReady.has(key) ? [key] : []))),
+    empty,
+    faults: [
+      ...unselected(
+        [...selectors].filter(([name]) => empty.has(name) || (!texts.has(name) && selectors.size <= maxUnlisted)),
+        [...lines.flatMap(podOf), ...objects.flatMap(labelledBy)],
+      ),
+      ...misnamedPorts(objects.flatMap(ofObject)),
+      ...askedAtNodes(lines, services),
+      ...failedProbes(lines),
+    ],
   };
 }
 
@@ -215,6 +230,8 @@ interface ListedObject extends ListedService {
   readonly isOfSlice?: true;
   /** `app=web,tier=front`. */
   readonly selector?: string;
+  /** Of its ports, where the text has them; empty for one without a name. */
+  readonly portNames?: readonly string[];
 }
 
 function described(lines: readonly string[]): readonly ListedObject[] {
@@ -287,6 +304,7 @@ function ofObject(object: Fields): readonly ListedObject[] {
         balancers,
         endpoints: null,
         selector: pairsOf(spec?.selector).join(),
+        portNames: (ports ?? []).map(({name}) => name ?? ''),
       },
     ];
   }
@@ -297,13 +315,22 @@ function ofObject(object: Fields): readonly ListedObject[] {
     const all = (endpoints ?? []).some(isServing) ? (endpoints ?? []) : [];
     const addresses = all.flatMap(({addresses}) => addresses?.[0] ?? []);
     const ends = addresses.flatMap(address => (ports ?? []).map(({port}) => joinHostPort(address, port ?? 0)));
-    return [{...none, name: named(metadata?.labels?.['kubernetes.io/service-name']), endpoints: ends.join(), isOfSlice: true}];
+    return [
+      {
+        ...none,
+        name: named(metadata?.labels?.['kubernetes.io/service-name']),
+        endpoints: ends.join(),
+        isOfSlice: true,
+        portNames: (ports ?? []).map(({name: own}) => own ?? ''),
+      },
+    ];
   }
   if (kind !== 'Endpoints') return [];
   const ends = ((object as EndpointsObject).subsets ?? []).flatMap(({addresses, ports}) =>
     (addresses ?? []).flatMap(({ip = ''}) => (ports ?? []).map(({port}) => joinHostPort(ip, port ?? 0))),
   );
-  return [{...none, name: named(metadata?.name), endpoints: ends.join()}];
+  const portNames = ((object as EndpointsObject).subsets ?? []).flatMap(({ports}) => (ports ?? []).map(({name: own}) => own ?? ''));
+  return [{...none, name: named(metadata?.name), endpoints: ends.join(), portNames}];
 }
 
 /** A pod, or what makes pods, with the labels that it gives them. */
@@ -316,16 +343,11 @@ interface Labelled {
   readonly unready: string | null;
 }
 
-/** Services whose selector matches none of the pods that the same text has, or none that is ready, each in a few words. */
-export function unselectedServices(lines: readonly string[]): readonly string[] {
-  const objects = objectsIn(lines);
-  const pods = [...lines.flatMap(podOf), ...objects.flatMap(labelledBy)];
-  if (pods.length === 0) return [];
-  return [
-    ...described(lines),
-    ...rowsOf(lines).map(({name, field}) => ({name, selector: field('SELECTOR')})),
-    ...objects.flatMap(ofObject),
-  ].flatMap(({name, selector = ''}) => {
+/** A list of all Services may stand beside one of some pods. */
+const maxUnlisted = 2;
+
+function unselected(selectors: readonly (readonly [string, string])[], pods: readonly Labelled[]): readonly string[] {
+  return selectors.flatMap(([name, selector]) => {
     const [own = '', service = own] = name.split('/');
     const namespace = service === own ? '' : own;
     const near = pods.filter(pod => namespace === '' || pod.namespace === '' || pod.namespace === namespace);
@@ -340,6 +362,40 @@ export function unselectedServices(lines: readonly string[]): readonly string[] 
       ? `the pods that the selector of ${name} matches are not ready: ${someOf(selected.map(({what, unready}) => `${what} (${unready})`))}`
       : [];
   });
+}
+
+/** kube-proxy finds the endpoints of a port by its name. */
+function misnamedPorts(objects: readonly ListedObject[]): readonly string[] {
+  return objects.flatMap(({name, ports, portNames = []}) => {
+    const own =
+      ports.length === 0 ? [] : objects.filter(other => other.name === name && other.endpoints !== null && other.endpoints !== '');
+    const names = new Set(own.flatMap(other => other.portNames ?? []));
+    const lacked = own.length === 0 ? [] : portNames.filter(port => !names.has(port));
+    const text = (all: readonly string[]): string => someOf(all.map(port => (port === '' ? 'without a name' : port)));
+    return lacked.length === 0
+      ? []
+      : [`port ${text(lacked)} of ${name} has no endpoint: the ports of its endpoints are ${text([...names])}`];
+  });
+}
+
+/** A port of a cluster IP that somebody asks at a node, which has another one. */
+function askedAtNodes(lines: readonly string[], services: readonly ListedService[]): readonly string[] {
+  const asked = lines.flatMap(
+    line => /\bcurl: \(7\) Failed (?:to )?connect to (?:localhost|127\.0\.0\.1)(?: port |:)(\d+).*refused/i.exec(line)?.[1] ?? [],
+  );
+  const all = asked.length === 0 ? [] : services.flatMap(({name, ports}) => ports.map(port => ({name, ...port})));
+  return [...new Set(asked)].flatMap(port => {
+    const own = all.find(other => other.nodePort !== null && String(other.port) === port);
+    return own === undefined || all.some(({nodePort}) => String(nodePort) === port)
+      ? []
+      : `${port} is the port of ${own.name} at its cluster IP: at nodes it is ${own.nodePort}`;
+  });
+}
+
+/** In the events of `kubectl describe pod`. */
+function failedProbes(lines: readonly string[]): readonly string[] {
+  const probes = lines.flatMap(line => /\bReadiness probe failed: .*[^\s.]/.exec(line)?.[0] ?? []);
+  return [...new Set(probes)].slice(0, 1).map(text => `a pod is not ready, and so is no endpoint of its Services (${text})`);
 }
 
 /** A row of `kubectl get pods --show-labels`. */

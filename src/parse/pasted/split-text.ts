@@ -8,7 +8,7 @@ import {capturedPackets, waitingConnections} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
 import {clientErrors, refusedClients} from './client-errors.ts';
 import {undeclaredPorts} from './declared-ports.ts';
-import {listedIn, listedObjects, unselectedServices} from './listed-objects.ts';
+import {listedIn, listedObjects} from './listed-objects.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
 import {isTableFull, listedSwitches, refusingHosts, stoppedPackets} from './kernel-lines.ts';
 import {asSavedSets, listedDevice, unservedIn} from './listed-state.ts';
@@ -47,6 +47,9 @@ export function answerOfText(content: Buffer): string | null {
       : troubleIn(lines.filter(line => /\bKUBE-[A-Z]/.test(line) && /\b(?:[Ff]ailed|[Ee]rror)\b/.test(line)).join('\n'));
   if (typeof ofCommand !== 'string')
     return `has no rules, and what a command says: ${ofCommand.line.trim()} (${ofCommand.failure.cause}). What the rules are, iptables-save or nft list ruleset prints`;
+  const refused = refusedElements(lines);
+  if (refused.length > 0)
+    return `has elements of the maps of kube-proxy without their tables: ${someOf(refused)}: for kube-proxy without an endpoint, or without one on this node. What the node does, nft list table ip kube-proxy prints`;
   const unserved = unservedIn(lines);
   if (unserved !== null) return `has no rules, and what the kernel says: ${unserved}. What the node has, ipvsadm -Ln prints`;
   const traced = tracedPackets(lines);
@@ -102,8 +105,8 @@ function describedService(lines: readonly string[]): string | null {
     ? ' Without a selector its endpoints are those of an EndpointSlice or Endpoints that somebody writes: its name and ports must be those of the Service.'
     : selector === '<none>'
       ? ''
-      : unselectedServices(lines)
-          .map(text => ` ${text[0]?.toUpperCase()}${text.slice(1)}.`)
+      : listedIn(lines)
+          .faults.map(text => ` ${text[0]?.toUpperCase()}${text.slice(1)}.`)
           .join('') || ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
   const said =
     ends === '<none>' || ends === ''
@@ -114,6 +117,15 @@ function describedService(lines: readonly string[]): string | null {
     .at(-1);
   const unbalanced = balancer === undefined ? '' : ` Its load balancer is not set up, which kube-proxy never does: ${balancer}.`;
   return `is what kubectl describe prints, without rules: ${said}${unbalanced} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
+}
+
+/** `10.96.1.1 . tcp . 80 comment "shop/web:http" : goto reject-chain`, as `nft list ruleset | grep` leaves it. */
+function refusedElements(lines: readonly string[]): readonly string[] {
+  return lines.flatMap(line => {
+    const [, protocol = '', port = '', name, verdict = ''] =
+      /(?:^|[\s{,])(?:\S+ \. )?(tcp|udp|sctp) \. (\d+) comment "([\w.-]+\/[\w.:-]+)" : (goto reject-chain|drop)\b/.exec(line) ?? [];
+    return name === undefined ? [] : `${name} (${protocol} ${port}) is ${verdict === 'drop' ? 'dropped' : 'refused'}`;
+  });
 }
 
 /** Of rows without a chain: those that send one port to different places. In one chain the first wins. */
