@@ -3,7 +3,7 @@ import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
 import {holds, intervalsOf} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
-import {isOnUplink, misledTo, nextHopOnLink, sharedLinks} from '../model/node/policy-routing.ts';
+import {crowdedLinks, isOnUplink, misledTo, nextHopOnLink} from '../model/node/policy-routing.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {someOf} from '../model/text.ts';
@@ -73,6 +73,8 @@ export interface OtherNodes {
   readonly isPod: (address: Address) => boolean;
   /** Whether an address is one of a pod that is not in the network of its node. */
   readonly isOwnPod?: (address: string) => boolean;
+  /** The addresses of the pods of a node that are not in its network. */
+  readonly podsOn?: (node: string, family: Family) => ReadonlySet<string> | undefined;
   /** Whether rules show an address as a cluster IP. */
   readonly isClusterIP?: (address: string) => boolean;
 }
@@ -193,7 +195,7 @@ function misledDoubt(here: PacketNode, others: OtherNodes): (sent: Packet, own: 
   };
 }
 
-function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, find}: OtherNodes, address: Address): string | null {
+function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, podsOn, find}: OtherNodes, address: Address): string | null {
   const node = nodeOf(address.text);
   if (node === null) return null;
   const isPod = isOwnPod?.(address.text) === true;
@@ -202,9 +204,10 @@ function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, find}: OtherNodes, a
     const isNear = find(node)?.facts.hostIPs.some(text => isOnUplink(facts, parseAddress(text))) === true;
     if (hop !== null && isNear && nodeOf(hop.text) === null) return `${hop.text}, which is the address of no Node`;
   } else if (isPod) {
-    const links = sharedLinks(facts, address.family, text => nodeOf(text) === node && isOwnPod?.(text) === true);
-    const link = links.find(({addresses}) => addresses.includes(address.text));
-    if (link !== undefined) return `${link.dev}, the interface of one of the pods ${link.addresses.join(', ')}`;
+    const link = crowdedLinks(facts, address.family, podsOn?.(node, address.family) ?? []).find(({addresses}) =>
+      addresses.includes(address.text),
+    );
+    if (link !== undefined) return `${link.dev}, which has fewer pods behind it than routes lead there (${link.addresses.join(', ')})`;
   }
   return misledTo(facts, {address, node, isPod}, nodeOf);
 }

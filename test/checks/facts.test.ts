@@ -572,6 +572,17 @@ const cases: readonly Case[] = [
     silent: {'each has one': ledBy('cali8', 'cali9')},
   },
   {
+    ...{code: 'ST611', title: 'a bridge leads to more pods than it has ports, and that of a pod is a port of none', severity: 'error'},
+    fires: {...bridged(true), links: [bridge(), port('veth1', true), {...port('veth2', true), master: undefined}]},
+    says: 'by cni0, a bridge without as many ports, while interfaces of pods are ports of none (veth2): what Services send to the pods behind these is lost',
+    silent: {
+      'each pod has one': {
+        ...bridged(true),
+        links: [bridge(), ...Array.from({length: 40}, (_, at) => port(`veth1${at}`, true)), {...port('veth2', true), master: undefined}],
+      },
+    },
+  },
+  {
     ...{code: 'ST611', title: 'the next hop to pods of another node is the address of no Node', severity: 'warning'},
     fires: {routes: [{dst: '10.244.12.0/24', gateway: '172.18.0.99', dev: 'eth0'}]},
     says: 'packets for endpoints on node-b (10.244.12.9) go to 172.18.0.99, which is the address of no Node, although that of node-b is in the same network',

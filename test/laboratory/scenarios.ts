@@ -642,6 +642,7 @@ export const scenarios: readonly Scenario[] = [
     isIPv4Only: true,
     isDecided: true,
   },
+  {name: 'port-out-of-bridge', load: [...onBridge, sh('ip link set cali4 nomaster')], isIPv4Only: true},
   {
     name: 'isolated-ports',
     load: [...onBridge, sh('for port in cali4 cali5; do bridge link set dev $port isolated on; done')],

@@ -12,7 +12,7 @@ import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {internalIPs} from '../../expect/api-index.ts';
 import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
-import {isOnUplink, leadsToNoNode, misledTo, nextHopOnLink, nodeBehind, outsideOf, sharedLinks} from '../../model/node/policy-routing.ts';
+import {crowdedLinks, isOnUplink, leadsToNoNode, misledTo, nextHopOnLink, nodeBehind, outsideOf} from '../../model/node/policy-routing.ts';
 
 /** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
 interface PodAddress {
@@ -212,10 +212,10 @@ export function defaultRoute(
   return {gateway, isUsual: route => route.kind === 'unicast' && route.dev === dev && route.gateway === gateway};
 }
 
-/** Interfaces of a single pod each to which routes lead for several endpoints. */
-export function linksOfSeveral(context: NodeCheckContext, family: Family): ReturnType<typeof sharedLinks> {
-  const pods = nodesOfPods(podAddresses(context, family));
-  return sharedLinks(context.facts, family, text => pods.get(text) === context.node.name);
+/** Interfaces by which routes lead to more endpoints of the node than can be behind them. */
+export function linksOfTooMany(context: NodeCheckContext, family: Family): ReturnType<typeof crowdedLinks> {
+  const own = podAddresses(context, family).get(context.node.name) ?? [];
+  return crowdedLinks(context.facts, family, new Set(own.map(({address}) => address)));
 }
 
 /** Pods of other nodes to which routes lead by an address of the node's own network that no Node has, although theirs is in it too. */

@@ -18,7 +18,7 @@ import {
 import {
   defaultRoute,
   familiesOnNode,
-  linksOfSeveral,
+  linksOfTooMany,
   misledPods,
   networkOf,
   podsAstray,
@@ -83,13 +83,18 @@ export const noRouteToPods: Check<'ST611'> = {
           remedy: 'Add the address again: the kernel makes the route then.',
           ...run(commandLine`ip route get ${own.text}`, commandLine`ip route show table local`),
         };
-      for (const {dev, addresses} of linksOfSeveral(context, family))
+      for (const {dev, addresses, loose} of linksOfTooMany(context, family)) {
+        const which = `${addresses.length} pods (${someOf(addresses)}) by ${dev}`;
         yield {
           family,
           variant: 'led-elsewhere',
-          message: `routes lead to ${addresses.length} pods (${someOf(addresses)}) by ${dev}, the interface of a single one: what Services send to the others is lost.`,
-          ...run(commandLine`ip route show dev ${dev}`, commandLine`ip link show ${dev}`),
+          message:
+            loose.length === 0
+              ? `routes lead to ${which}, the interface of a single one: what Services send to the others is lost.`
+              : `routes lead to ${which}, a bridge without as many ports, while interfaces of pods are ports of none (${someOf(loose)}): what Services send to the pods behind these is lost.`,
+          ...run(commandLine`ip route show dev ${dev}`, commandLine`ip link show ${loose[0] ?? dev}`),
         };
+      }
       for (const {node, addresses, hop} of podsBehindStrangers(context, family))
         yield {
           family,

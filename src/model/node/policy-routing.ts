@@ -329,24 +329,37 @@ export function misledTo(
     : null;
 }
 
-/** Interfaces of a single pod each to which routes of their own lead for several pods of the node, with the addresses of these. */
-export function sharedLinks(
-  {network = noNetworkFacts, primaryInterface}: NodeFacts,
-  family: Family,
-  isPodHere: (address: string) => boolean,
-): readonly {readonly dev: string; readonly addresses: readonly string[]}[] {
-  const ofOnePod = (network.links ?? []).filter(({kind, isPeerElsewhere, master}) => kind === 'veth' && isPeerElsewhere && master === null);
-  const names = new Set(ofOnePod.flatMap(({name}) => (name === primaryInterface ? [] : [name])));
-  const bits = family === 'IPv4' ? 32 : 128;
-  const found = (network.routes[family] ?? []).flatMap(({kind, to, hops: [hop]}) => {
-    if (kind !== 'unicast' || to.prefix !== bits || hop?.dev == null || !names.has(hop.dev)) return [];
-    const address = parseAddress(to.text.replace(/\/.*/, ''));
-    const route = address !== null && isPodHere(address.text) ? routeOf(network, address, {mark: 0, iif: 'lo'}) : 'unknown';
-    return address !== null && isUnicast(route) && route.dev === hop.dev ? [{dev: hop.dev, text: address.text}] : [];
+/** An interface by which routes lead to more pods than can be behind it, with the interfaces of pods that may have to be ports of it. */
+interface CrowdedLink {
+  readonly dev: string;
+  readonly addresses: readonly string[];
+  readonly loose: readonly string[];
+}
+
+/** The interface of a single pod with routes of their own to several; or a bridge with too few ports, while those of pods are ports of none. */
+export function crowdedLinks(facts: NodeFacts, family: Family, pods: Iterable<string>): readonly CrowdedLink[] {
+  const {network = noNetworkFacts, primaryInterface} = facts;
+  const [links, routes] = [network.links ?? [], (network.routes[family] ?? []).filter(({kind}) => kind === 'unicast')];
+  const single = new Set(routes.flatMap(({to}) => (to.prefix === (family === 'IPv4' ? 32 : 128) ? [to.text.replace(/\/.*/, '')] : [])));
+  const routed = new Set(routes.flatMap(({to, hops}) => (to.text.startsWith('fe80:') ? [] : hops.map(({dev}) => dev))));
+  const ofOnePod = links.filter(
+    ({kind, name, isPeerElsewhere, master}) => kind === 'veth' && isPeerElsewhere && master === null && name !== primaryInterface,
+  );
+  const loose = ofOnePod.flatMap(({name, isUp}) => (isUp && !routed.has(name) ? [name] : []));
+  if (loose.length === 0 && ofOnePod.length === 0) return [];
+  const led = [...pods].flatMap(text => {
+    const address = parseAddress(text);
+    const route = address?.family === family ? routeOf(network, address, {mark: 0, iif: 'lo'}) : 'unknown';
+    return address !== null && isUnicast(route) ? [{dev: route.dev, text: address.text}] : [];
   });
-  return [...Map.groupBy(found, ({dev}) => dev)].flatMap(([dev, own]) => {
-    const addresses = [...new Set(own.map(({text}) => text))];
-    return addresses.length > 1 ? [{dev, addresses}] : [];
+  return [...Map.groupBy(led, ({dev}) => dev)].flatMap(([dev, own]) => {
+    const addresses = own.map(({text}) => text);
+    if (ofOnePod.some(({name}) => name === dev)) {
+      const alone = addresses.filter(text => single.has(text));
+      return alone.length > 1 ? [{dev, addresses: alone, loose: []}] : [];
+    }
+    const ports = links.find(({name}) => name === dev)?.kind === 'bridge' ? links.filter(({master}) => master === dev).length : Infinity;
+    return loose.length > 0 && addresses.length > ports ? [{dev, addresses, loose}] : [];
   });
 }
 

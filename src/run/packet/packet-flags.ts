@@ -4,7 +4,7 @@ import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseAddre
 import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
 import {isLoopback} from '../../expect/node-context.ts';
-import {addressesOfPod, addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
+import {addressesOfPod, addressesOfPods, podCIDRsOf, podsByNode} from '../../expect/own-pods.ts';
 import {isStuck} from '../../checks/st508-stale-conntrack.ts';
 import {parseConntrack, type TrackedConnection} from '../../parse/conntrack.ts';
 import {askPacket, type OtherNodes, type PacketAnswer, type PacketNode, type PacketQuery} from '../../analyze/packet-query.ts';
@@ -81,6 +81,7 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
       return node === undefined ? null : packetNode(node);
     },
     isOwnPod: address => addressesOfPods(snapshot.api).has(address),
+    podsOn: (node, family) => podsByNode(snapshot.api, family).get(node),
     isClusterIP: address => query.isClusterIP === true && address === query.destination,
     isPod: address => podNetworks(snapshot.api).some(network => contains(network, address)),
   };
