@@ -88,6 +88,11 @@ describe('a line of another program', () => {
       `failed to validate nodeIP: node IP: "192.0.2.7" not found in the host's network interfaces`,
       'no interface of the node has 192.0.2.7',
     ],
+    [
+      'failed to add vxlanRoute (10.42.0.0/24 -> 10.42.0.0): network is down',
+      'flannel cannot write the route to 10.42.0.0/24 (network is down)',
+    ],
+    ['dial tcp: lookup web.shop on 10.96.0.10:53: no such host', '10.96.0.10:53 answers, and knows no name web.shop: '],
     ['kernel: neighbour: arp_cache: neighbor table overflow!', 'the kernel has no place for more neighbors (arp_cache)'],
   ])('"%s" is told', (line, text) => {
     expect(answer(`${line}\n`)).toContain(text);
@@ -99,7 +104,12 @@ test('packets of pods that the reverse-path filter drops are told, and no ARP or
   const martian = (device: string, type: string, from = '10.0.0.113') =>
     `kernel: IPv4: martian source 10.0.0.253 from ${from}, on dev ${device}\nkernel: ll header: 00000000: 8a 95 96 c7 1f 85 0a 50 d2 29 32 ba ${type}\n`;
   expect(answer(martian('lxc3c160', '08 00'))).toContain('the kernel drops what 10.0.0.113 sends to 10.0.0.253 and comes in by lxc3c160');
-  for (const text of [martian('lxc3c160', '08 06'), martian('eth0', '08 00'), martian('cni0', '08 00', '10.0.0.253')])
+  const asked = (said: string) => `$ ip route get 10.0.0.113 from 192.0.2.9 iif ens3\n${said}\n`;
+  expect(answer(asked('RTNETLINK answers: Invalid cross-device link'))).toContain(
+    'drops what 192.0.2.9 sends to 10.0.0.113 and comes in by ens3',
+  );
+  expect(answer(asked('10.0.0.113 from 192.0.2.9 dev veth3'))).not.toMatch(shows);
+  for (const text of [martian('lxc3c160', '08 06'), martian('eth0', '08 06'), martian('cni0', '08 00', '10.0.0.253')])
     expect(answer(text)).not.toMatch(shows);
 });
 
@@ -142,6 +152,10 @@ describe('a log of kube-proxy', () => {
       'do not accept the credentials of each other',
     ],
     [
+      'Failed to ensure that nat chain KUBE-MARK-DROP exists: error creating chain "KUBE-MARK-DROP": executable file not found in $PATH: ',
+      'there is no iptables where',
+    ],
+    [
       'Failed to ensure that chain KUBE-SERVICES exists: exit status 4: Another app is currently holding the xtables lock',
       'holds the lock of iptables',
     ],
@@ -174,6 +188,8 @@ describe('a client', () => {
     refused,
     'nc: connect to 10.96.21.23 port 80 (tcp) failed: Connection refused\n',
     'level=error error="Get \\"https://10.96.21.23:80/version\\": dial tcp 10.96.21.23:80: connect: connection refused"\n',
+    'read udp 10.244.0.72:58074->10.96.21.23:80: connection refused\n',
+    'dial tcp: lookup web on 10.96.21.23:80: dial udp 10.96.21.23:80: connection refused\n',
     'curl: (7) Failed connect to 10.96.21.23:80; Connection refused\n',
   ])('that reaches nothing is said to be all that the text shows: %j', line => {
     expect(answer(line)).toMatch(/^shows a program that does not reach 10\.96\.21\.23:80 \([Cc]onnection refused\): /);

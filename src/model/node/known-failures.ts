@@ -29,6 +29,11 @@ const failuresOfRules: readonly KnownFailure[] = [
     remedy: 'Find the program that runs iptables all the time or hangs in it (lsof /run/xtables.lock on the node), and stop it.',
   },
   {
+    pattern: /(?:ip6?tables|error (?:creating|checking|appending) (?:chain|rule)).*executable file not found/i,
+    cause: 'there is no iptables where the program runs',
+    remedy: 'Install iptables there, or use the image that belongs to the version.',
+  },
+  {
     pattern: /nfacct.*(?:not supported|missing kernel module|failed|error|no such)|(?:couldn't load match|failed).*nfacct/i,
     cause: 'the kernel lacks the module xt_nfacct, which the rules of this kube-proxy match with (kubernetes#142068)',
     remedy: 'Load the module xt_nfacct, or use a kube-proxy in which the probe was corrected.',

@@ -12,6 +12,8 @@ interface ClientError {
 
 const forms: readonly RegExp[] = [
   /\bdial tcp (\S+):(\d+): (?:connect: |getsockopt: )?([a-z/ ]+?)["\\]*$/,
+  /\blookup \S+ on (\S+):(\d+): dial udp \S+ ([a-z/ ]+?)["\\]*$/,
+  /\bread udp [^\s>]+->(\S+):(\d+): ([a-z/ :]+?)["\\]*$/,
   /\bcurl: \(\d+\) Failed to connect to (\S+) port (\d+)(?: after \d+ ms)?: (.+)$/,
   /\bcurl: \(\d+\) Failed connect to (\S+):(\d+); (.+)$/,
   /\bnc: connect to (\S+) port (\d+) \(tcp\) (?:failed: )?(.+)$/,
@@ -27,7 +29,7 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
   });
 }
 
-const mayFail = /dial tcp |[Ff]ailed to connect|Failed connect|nc: connect|Connecting to /;
+const mayFail = /dial tcp |dial udp |read udp |[Ff]ailed to connect|Failed connect|nc: connect|Connecting to /;
 
 /** What clients ask of a Service that it does not have, and what policies of the text let nothing pass while a client waits. */
 export function refusedClients(lines: readonly string[], services: readonly ListedService[]): readonly string[] {

@@ -172,7 +172,7 @@ function warnedByMicrok8s(lines: readonly string[]): readonly string[] {
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed|deny \(routed\)|unexpected source|FORWARD policy is|martian source| dev (?:cni0|cbr0|kube-bridge|docker0) /;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed|deny \(routed\)|unexpected source|FORWARD policy is|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) /;
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

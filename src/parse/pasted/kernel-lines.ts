@@ -71,16 +71,21 @@ export function refusingHosts(lines: readonly string[]): readonly {readonly host
 }
 
 /**
- * Packets of pods that the reverse-path filter drops, as the kernel logs them: `IPv4: martian source 10.0.0.1 from 10.0.0.113, on dev lxc3`.
- * Those of ARP, of which the next line shows the type, and of a host to itself mean nothing.
+ * Packets that the reverse-path filter drops, as the kernel logs them: `IPv4: martian source 10.0.0.1 from 10.0.0.113, on dev lxc3`, and
+ * answers `ip route get` about them. The next line shows whether it was ARP, which means nothing, as does a host that sends to itself.
  */
 export function martians(lines: readonly string[]): readonly string[] {
   const found = lines.flatMap((line, at) => {
     const [, to = '', from = '', device = ''] = /IPv4: martian source (\S+) from (\S+), on dev (\S+)/.exec(line) ?? [];
+    const [, asked, by = '', through = ''] = line.includes('Invalid cross-device link')
+      ? (/ route get (\S+) from (\S+) iif (\S+)/.exec(lines[at - 1] ?? '') ?? [])
+      : [];
+    if (asked !== undefined)
+      return `the kernel drops what ${by} sends to ${asked} and comes in by ${through}: the way back leads to another interface, and rp_filter of ${through} or of all is not 0`;
     // At an uplink others send such packets, too: those between private networks that are far from each other are of pods.
     const isFar = isPrivate.test(from) && isPrivate.test(to) && networkOf(from) !== networkOf(to);
     const isOfPods = podInterface.test(device) || (isFar && !to.endsWith('.255'));
-    return from === to || !isOfPods || /ll header: .* 08 06\s*$/.test(lines[at + 1] ?? '')
+    return from === to || !isOfPods || /ll header: .*? 08 06(?:\s|$)/.test(lines[at + 1] ?? '')
       ? []
       : `the kernel drops what ${from} sends to ${to} and comes in by ${device}: mostly since its route to ${from} leads to another interface, and rp_filter of ${device} or of all is not 0`;
   });

@@ -36,6 +36,16 @@ const told: readonly ToldCause[] = [
       `no interface of the node has ${address} any more, under which kubelet registers it: Services whose endpoints are programs of the node, such as the API server, are sent to that address. --node-ip must be an address that the node has`,
   },
   {
+    pattern: /failed to add vxlanRoute \((\S+) -> \S+?\): ([a-z ]+)/,
+    text: (network = '', why = '') =>
+      `flannel cannot write the route to ${network} (${why.trim()}), so that its pods are not reached from this node: ip addr shows whether flannel.1 is up and has an address of the podCIDR of this node`,
+  },
+  {
+    pattern: /lookup (\S+) on (\S+:53): no such host/,
+    text: (name = '', server = '') =>
+      `${server} answers, and knows no name ${name}: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service`,
+  },
+  {
     pattern: /plugin\/loop: Loop \(\S+ -> :\d+\) detected/,
     text: () =>
       'CoreDNS sends requests to itself and ends: the resolv.conf that it forwards to names the resolver of the node itself (127.0.0.53). resolvConf of kubelet, or forward in the Corefile, must name other servers',
@@ -57,7 +67,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line is none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|plugin\/loop: Loop|neighbor table|BGP not est|not found in the host's/;
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|plugin\/loop: Loop|neighbor table|BGP not est|vxlanRoute|no such host|not found in the host's/;
 
 /** What lines say, which terminals and logs break. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
