@@ -93,6 +93,7 @@ describe('a line of another program', () => {
       'flannel cannot write the route to 10.42.0.0/24 (network is down)',
     ],
     ['dial tcp: lookup web.shop on 10.96.0.10:53: no such host', '10.96.0.10:53 answers, and knows no name web.shop: '],
+    ['message:Network plugin returns error: cni plugin not initialized', 'a node has no network plugin'],
     ['kernel: neighbour: arp_cache: neighbor table overflow!', 'the kernel has no place for more neighbors (arp_cache)'],
   ])('"%s" is told', (line, text) => {
     expect(answer(`${line}\n`)).toContain(text);
@@ -221,4 +222,10 @@ test('a target port that no container declares is told, where the text has the p
   );
   for (const text of [service('3000') + pod('web'), service('http') + pod('web'), service('8080') + pod('api')])
     expect(answer(text)).not.toContain('targetPort');
+});
+
+test('a table of connections that counts as many as it may have is full', () => {
+  const counts = (count: number) => `net.netfilter.nf_conntrack_count = ${count}\nnet.netfilter.nf_conntrack_max = 131072\n`;
+  expect(answer(counts(131072))).toContain('its table of connections is full');
+  for (const text of [counts(9000), 'net.netfilter.nf_conntrack_count = 9000\n']) expect(answer(text)).not.toContain('full');
 });

@@ -97,5 +97,8 @@ const isPrivate = /^(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\./;
 
 /** Whether the kernel had no place for another connection. */
 export function isTableFull(lines: readonly string[]): boolean {
-  return lines.some(line => line.includes('nf_conntrack: table full, dropping packet'));
+  if (lines.some(line => line.includes('nf_conntrack: table full, dropping packet'))) return true;
+  const switches = listedSwitches(lines) ?? '';
+  const [count = 0, max = 1] = ['count', 'max'].map(name => Number(new RegExp(`nf_conntrack_${name} = (\\d+)`).exec(switches)?.[1]));
+  return count >= max;
 }

@@ -46,6 +46,11 @@ const told: readonly ToldCause[] = [
       `${server} answers, and knows no name ${name}: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service`,
   },
   {
+    pattern: /(cni (?:plugin not initialized|config uninitialized))|No networks found in \/etc\/cni\/net\.d/,
+    text: () =>
+      'a node has no network plugin (/etc/cni/net.d is empty): its pods get no address and are no endpoints, and pods of other nodes do not reach it',
+  },
+  {
     pattern: /plugin\/loop: Loop \(\S+ -> :\d+\) detected/,
     text: () =>
       'CoreDNS sends requests to itself and ends: the resolv.conf that it forwards to names the resolver of the node itself (127.0.0.53). resolvConf of kubelet, or forward in the Corefile, must name other servers',
@@ -67,7 +72,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line is none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|plugin\/loop: Loop|neighbor table|BGP not est|vxlanRoute|no such host|not found in the host's/;
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|plugin\/loop: Loop|neighbor table|BGP not est|\bcni (?:plugin|config)|cni\/net\.d|vxlanRoute|no such host|not found in the host's/;
 
 /** What lines say, which terminals and logs break. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
