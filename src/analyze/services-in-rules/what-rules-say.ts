@@ -63,7 +63,10 @@ function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefine
     (/^ufw-[\w-]+-forward$/.test(target.name) && chains.get(target.name) === undefined) ||
     bridgeOfOthers.test(text) ||
     / --ctstate RELATED,ESTABLISHED /.test(text);
-  if (!rules.every(isNarrow) || (!chain.complete && rules.length < 2)) return [];
+  // `grep DROP` leaves what accepts out.
+  const isCut =
+    !chain.complete && (rules.length < 2 || rules.every(({target}) => target !== null && /^(?:DROP|REJECT)$/.test(target.name)));
+  if (isCut || !rules.every(isNarrow)) return [];
   const which = chain.complete ? 'rule of it' : 'rule of it that this text has';
   const others = [
     ...(chain.complete ? [] : ['another rule']),
