@@ -102,10 +102,11 @@ export function parsePolicyRules(text: string, family: Family): readonly PolicyR
   return listOf(text, 'priority')?.map(fields => policyRule(fields, family)) ?? null;
 }
 
-/** What is evaluated, or no condition. */
+/** What is evaluated, or no condition, as the realm that a rule gives packets. */
 const knownFields = new Set(
   [
     'priority not src srclen dst dstlen fwmark fwmask tos iif iif_detached table suppress_prefixlen goto unresolved nop action protocol',
+    'flow_from flow_to',
     'ipproto sport sport_start sport_end dport dport_start dport_end uid_start uid_end',
   ].flatMap(names => names.split(' ')),
 );

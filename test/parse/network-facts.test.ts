@@ -102,6 +102,7 @@ describe('policy rules', () => {
     const ports = {ipproto: 'tcp', sport: 8080, dport_start: 100, dport_end: 200};
     expect(rule({src: 'all', ...ports, table: '1'})).toMatchObject({protocol: 'tcp', sourcePorts: [8080, 8080], ports: [100, 200]});
     expect(rule({src: 'all', tun_id: 5, table: '1'})?.unevaluated).toEqual(['tun_id']);
+    expect(rule({src: 'all', flow_to: '5', table: '1'})?.unevaluated).toEqual([]);
   });
 
   test('are not seen in something else', () => {
