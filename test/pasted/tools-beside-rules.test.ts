@@ -43,7 +43,7 @@ test('a FORWARD that drops is told of the rules that a text has, where it may ha
   const cut = ['# iptables -S | head -4', ...rules];
   expect(said(`${cut.join('\n')}\n`)).toMatch(/no rule of it that this text has accepts .*, unless another rule accepts them$/);
   expect(said([...cut, '-A FORWARD -s 10.244.0.0/16 -j ACCEPT', ''].join('\n'))).toBe('');
-  const drops = ['-A FORWARD -o docker0 -j DROP', '-A FORWARD -m conntrack --ctstate INVALID -j DROP'];
+  const drops = ['-A FORWARD -o docker0 -j DROP', '-A FORWARD -s 192.0.2.7/32', '-A FORWARD -m conntrack --ctstate INVALID -j DROP'];
   expect(said(['# iptables -S | grep DROP', '-P FORWARD DROP', ...drops, ''].join('\n'))).toBe('');
 });
 

@@ -65,7 +65,7 @@ function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefine
     / --ctstate RELATED,ESTABLISHED /.test(text);
   // `grep DROP` leaves what accepts out.
   const isCut =
-    !chain.complete && (rules.length < 2 || rules.every(({target}) => target !== null && /^(?:DROP|REJECT)$/.test(target.name)));
+    !chain.complete && (rules.length < 2 || !rules.some(({target}) => target !== null && !/^(?:DROP|REJECT)$/.test(target.name)));
   if (isCut || !rules.every(isNarrow)) return [];
   const which = chain.complete ? 'rule of it' : 'rule of it that this text has';
   const others = [
