@@ -136,8 +136,13 @@ function whatIsMissing(report: Report, provenance: Provenance | undefined): stri
   const {nodesUnread, nodesChecked} = summary;
   const unread = new Set(nodes.filter(({status}) => status === 'unread').map(({name}) => name));
   // What was not read is a warning too, and was said. Other warnings of nodes that were not checked say why, but those of rules alone.
-  const isOfRules = (code: string): boolean => nodesChecked === 0 && summary.services === 0 && /^ST(?:[23]|50[1568])/.test(code);
-  const seen = findings.filter(({code, node}) => !code.startsWith('ST9') && (node === undefined || !unread.has(node) || isOfRules(code)));
+  const isOfRules = ({code, actual: [rule] = []}: Report['findings'][number]): boolean =>
+    nodesChecked === 0 &&
+    summary.services === 0 &&
+    (/^ST(?:[23]|50[158])/.test(code) || (code === 'ST506' && rule?.chain === 'KUBE-FIREWALL'));
+  const seen = findings.filter(
+    finding => !finding.code.startsWith('ST9') && (finding.node === undefined || !unread.has(finding.node) || isOfRules(finding)),
+  );
   const warnings = seen.filter(({severity, known}) => severity === 'warning' && !known).length;
   const worst = worstCause({...report, findings: seen}, 'warning', provenance);
   if (nodesUnread === 0) {
