@@ -1,29 +1,40 @@
+import {joinHostPort} from '../../model/address.ts';
+import {sourceNames} from '../outcomes/sources.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/mode-semantics.ts';
+import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
+import {shareOfPods, missingEndpointText} from '../outcomes/compare-endpoints.ts';
+import type {Outcome} from '../../trace/packet.ts';
+import type {VirtualServer} from '../../model/virtual-server.ts';
+import {type Entry, entryText} from '../../model/service-port.ts';
 import type {ServedPort} from '../../model/endpoint.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import type {Rule} from '../../model/ruleset.ts';
-import {blindToWeight, realServerRule} from '../../trace/iptables/walk-packet.ts';
+import {blindToWeight, realServerRule, serverRule} from '../../trace/iptables/walk-packet.ts';
 import {comparePathOutcomes} from '../outcomes/compare-outcomes.ts';
 import {configuredAffinity} from '../symptoms/port-symptoms.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {ipvsProbes, memberEvidence, serverEvidence} from './ipvs-evidence.ts';
+import {ipvsProbes, memberEvidence, serverEvidence, addressEvidence} from './ipvs-evidence.ts';
 import type {IpvsPortDifferences, MemberDifference} from './ipvs-differences.ts';
 import {serversOf} from './infer-ipvs-settings.ts';
-import {IpvsSemantics, settingEvidence, type SemanticsInput} from './ipvs-semantics.ts';
-import {pathOutcomeOn} from './base-rule-source.ts';
+import {pathOutcomeOn, type IpvsSides} from './base-rule-source.ts';
 
-interface IpvsPortCase extends Omit<SemanticsInput, 'serverCount'> {
+interface IpvsPortCase {
+  readonly item: ServedPort;
+  readonly differences: IpvsPortDifferences;
   readonly expected: ExpectedIpvs;
+  readonly sides: IpvsSides;
+  /** The node name by which kube-proxy finds local endpoints. */
+  readonly nodeName: string;
 }
 
 /** What the differences of one Service port do to packets. A difference that changes no outcome is reported as harmless. */
-export function analyzeIpvsPort({item, differences, expected, sides, nodeName}: IpvsPortCase): readonly Symptom<Rule>[] {
+export function analyzeIpvsPort(portCase: IpvsPortCase): readonly Symptom<Rule>[] {
+  const {item, differences, expected, sides} = portCase;
   const symptoms = new SymptomList<Rule>(item.port);
-  const serverCount = serversOf(expected, item).length;
-  const semantics = new IpvsSemantics({item, differences, sides, serverCount, nodeName});
   comparePathOutcomes({
     item,
-    semantics,
+    semantics: new IpvsSemantics(portCase),
     symptoms,
     probes: ipvsProbes(item, expected.context, differences),
     walk: probe => ({
@@ -146,4 +157,221 @@ function countOf(rules: readonly Rule[]): string {
 
 function placesOf(rules: readonly Rule[]): string {
   return [...new Set(rules.map(({table, chain}) => (table === 'ipset' ? chain : table)))].slice(0, 3).join(', ');
+}
+
+/** What the IPVS state of one Service port shows beside the outcomes of packets. */
+class IpvsSemantics implements ModeSemantics<Rule> {
+  readonly #given: IpvsPortCase;
+  readonly #local: ReadonlySet<string>;
+  readonly #cluster: ReadonlySet<string>;
+
+  constructor(input: IpvsPortCase) {
+    this.#given = input;
+    const {all, endpoints} = input.item;
+    const names = (list: readonly {readonly hostPort: string}[]): ReadonlySet<string> => new Set(list.map(({hostPort}) => hostPort));
+    this.#local = names(all.filter(({ready, nodeName}) => ready && nodeName === input.nodeName));
+    this.#cluster = names(endpoints.cluster);
+  }
+
+  /** The packet continued to the node itself or was forwarded, or was blocked from the node's own ports. */
+  isUnentered({verdict, destination, path}: Outcome): boolean {
+    if (verdict === 'accept') return destination === null;
+    return verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER' && this.hasNoEntry();
+  }
+
+  hasNoEntry(): boolean {
+    return this.#given.differences.missingServers.length === serversOf(this.#given.expected, this.#given.item).length;
+  }
+
+  refusedFor({path}: Outcome): 'ranges' | 'policy' | 'other' {
+    return rangeChains.has(path.at(-1)?.chain ?? '') ? 'ranges' : 'other';
+  }
+
+  /** Shown by the endpoints, if the two policies select different ones. */
+  policyOf({destinations}: PathOutcome): 'Cluster' | 'Local' | null {
+    if (this.#local.size === 0 || this.#cluster.size === 0 || sameNames(this.#local, this.#cluster)) return null;
+    const reached = new Set(destinations.keys());
+    if (sameNames(reached, this.#local)) return this.#mayBeLocal() ? 'Local' : null;
+    return sameNames(reached, this.#cluster) ? 'Cluster' : null;
+  }
+
+  /** If no policy is Local and only one endpoint is missing, the cause is the missing endpoint. */
+  #mayBeLocal(): boolean {
+    const {port} = this.#given.item;
+    const marked = this.#given.differences.members.some(({role, kind}) => kind === 'extra' && role.includes('-LOCAL'));
+    return port.externalPolicyLocal || port.internalPolicyLocal || marked || this.#cluster.size - this.#local.size > 1;
+  }
+
+  misdirected(): ReadonlyMap<string, Misdirected<Rule>> {
+    return new Map();
+  }
+
+  special(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    if (comparison.expected.destinations.size === 0) return [];
+    const wrong = this.#otherForwarding(comparison);
+    if (wrong.length > 0) return wrong;
+    if (comparison.actual.destinations.size > 0) return [];
+    return [...this.#exhausted(comparison), ...this.#notTakenIn(comparison), ...this.#refusedByFilter(comparison)].slice(0, 64);
+  }
+
+  /** Forwarded with another method than masquerading: the packet that arrives at the pod has another destination address. */
+  #otherForwarding(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    const reals = this.#given.differences.servers.flatMap(({changed, actual: server}) =>
+      changed.filter(({actual: real}) => real.forwarding !== 'masquerade').map(pair => ({...pair, server})),
+    );
+    const dropped = comparison.actual.outcomes.flatMap(({verdict, path, probability}) =>
+      verdict === 'drop' ? path.slice(-1).map(rule => ({rule, probability})) : [],
+    );
+    return reals.flatMap(({expected, actual: real, server}) => {
+      const [lost] = dropped.filter(({rule: {table, line}}) => table === 'ipvs' && line === real.line);
+      if (lost === undefined) return [];
+      const how = real.forwarding === 'route' ? 'by routing (-g)' : 'through a tunnel (-i)';
+      const detail = `packets for endpoint ${real.hostPort} are forwarded ${how} and not masqueraded (-m): they still have the address of the Service as destination, and the pod drops them`;
+      const evidence = {expected: [realServerRule(server, expected)], actual: [lost.rule]};
+      const share = shareOfPods(comparison, lost.probability);
+      return [
+        {
+          symptom: {kind: 'wrong-endpoint-address', variant: 'dropped-by-pod', endpoint: real.hostPort, detail, ...evidence, ...share},
+          key: `wrong ${real.hostPort}`,
+        },
+      ];
+    });
+  }
+
+  /** The virtual server exists, and none of its real servers accepts connections. */
+  #exhausted(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    if (!comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.table === 'ipvs')) return [];
+    return [...comparison.expected.destinations.keys()].map(endpoint => {
+      const detail = missingEndpointText(this.#given.item, endpoint, {entry: comparison.probe.entry});
+      const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});
+      const share = shareOfPods(comparison, 1 / comparison.expected.destinations.size);
+      return {symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence, ...share}, key: `missing ${endpoint}`};
+    });
+  }
+
+  /** The virtual server exists, and the node does not accept packets for its address. */
+  #notTakenIn(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    const {packet, entry, source} = comparison.probe;
+    const address = packet.destination.text;
+    if (packet.origin === 'node' || !this.#given.differences.missingAddresses.includes(address)) return [];
+    if (this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) return [];
+    const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are not accepted by the node: kube-ipvs0 does not have the address`;
+    const evidence = {expected: [addressEvidence(address, 0)], actual: []};
+    const share = shareOfPods(comparison, 1);
+    return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence, ...share}, key: `entry ${entryText(entry)}`}];
+  }
+
+  /**
+   * KUBE-IPVS-FILTER rejects new connections to ports of the address that it does not know: because the set of its places lacks this one, or
+   * because the virtual server is missing.
+   */
+  #refusedByFilter(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+    const {packet, entry, source} = comparison.probe;
+    const kept = comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
+    if (!kept) return [];
+    const share = shareOfPods(comparison, 1);
+    if (this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) {
+      const detail = `its ${entryText(entry)} is not programmed, while other entries are`;
+      const evidence = this.evidence({kind: 'entry', entry});
+      return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence, ...share}, key: `entry ${entryText(entry)}`}];
+    }
+    const evidence = this.#ofMembers(comparison);
+    const [missing] = evidence.expected;
+    if (missing === undefined) return [];
+    const detail = `packets from ${sourceNames[source.kind]} to its ${entryText(entry)} are refused by KUBE-IPVS-FILTER, because ${missing.chain} lacks the address and port`;
+    const symptom = {kind: 'unexpected-reject', severity: 'error', entry, detail, ...evidence, ...share} as const;
+    return [{symptom, key: `refused ${entryText(entry)}`}];
+  }
+
+  evidence(subject: Subject<Rule>): Evidence<Rule> {
+    switch (subject.kind) {
+      case 'service':
+        return {expected: this.#missingServers(() => true).slice(0, 6), actual: []};
+      case 'entry':
+        return this.#ofEntry(subject.entry);
+      case 'endpoint':
+        return this.#ofEndpoint(subject.endpoint, subject.comparison);
+      case 'shares':
+        return this.#ofShares();
+      case 'policy':
+        return this.#ofServer(subject.comparison);
+      case 'masquerade':
+        return this.#ofMembers(subject.comparison);
+      case 'affinity':
+        return {expected: [], actual: []};
+    }
+  }
+
+  #missingServers(concerns: (entry: Entry) => boolean): readonly Rule[] {
+    return this.#given.differences.missingServers.filter(({entry}) => concerns(entry)).flatMap(({server}) => serverEvidence(server));
+  }
+
+  #ofEntry(entry: Entry): Evidence<Rule> {
+    const expected = [
+      ...this.#missingServers(other => entryText(other) === entryText(entry)),
+      ...this.#given.differences.missingAddresses.filter(address => address === entry.address).map(address => addressEvidence(address, 0)),
+    ];
+    return {expected: expected.slice(0, 6), actual: []};
+  }
+
+  /** The virtual server that matches the packet of a probe: the expected and the actual one. */
+  #serversOf({probe: {packet}}: ProbeComparison): {readonly wanted: VirtualServer | undefined; readonly found: VirtualServer | undefined} {
+    const {expected, actual} = this.#given.sides;
+    return {wanted: expected.environment.virtualServer?.(packet), found: actual.environment.virtualServer?.(packet)};
+  }
+
+  #ofEndpoint(endpoint: string, comparison: ProbeComparison): Evidence<Rule> {
+    const {wanted, found} = this.#serversOf(comparison);
+    const line = (server: VirtualServer | undefined): readonly Rule[] =>
+      (server?.realServers ?? []).flatMap(real =>
+        server !== undefined && real.hostPort === endpoint ? [realServerRule(server, real)] : [],
+      );
+    const own = line(found);
+    return {expected: line(wanted), actual: own.length > 0 ? own : found === undefined ? [] : serverEvidence(found).slice(0, 4)};
+  }
+
+  #ofShares(): Evidence<Rule> {
+    const changed = this.#given.differences.servers.flatMap(({changed: pairs, expected, actual}) =>
+      pairs.map(pair => ({expected: realServerRule(expected, pair.expected), actual: realServerRule(actual, pair.actual)})),
+    );
+    return {expected: changed.map(({expected}) => expected).slice(0, 4), actual: changed.map(({actual}) => actual).slice(0, 4)};
+  }
+
+  #ofServer(comparison: ProbeComparison): Evidence<Rule> {
+    const {wanted, found} = this.#serversOf(comparison);
+    return {
+      expected: wanted === undefined ? [] : serverEvidence(wanted).slice(0, 4),
+      actual: found === undefined ? [] : serverEvidence(found).slice(0, 6),
+    };
+  }
+
+  /** Elements that name the address and port of the packet, or of the endpoint for its own connections. */
+  #ofMembers({probe, expected}: ProbeComparison): Evidence<Rule> {
+    const {packet} = probe;
+    const names = new Set([joinHostPort(packet.destination.text, packet.port), String(packet.port), ...expected.destinations.keys()]);
+    const own = this.#given.differences.members.filter(({member}) => names.has(placeOf(member)));
+    const rules = (kind: 'missing' | 'extra'): readonly Rule[] =>
+      own
+        .filter(difference => difference.kind === kind)
+        .map(({set, member, line}) => memberEvidence(set, member, line))
+        .slice(0, 4);
+    return {expected: rules('missing'), actual: rules('extra')};
+  }
+}
+
+/** `10.0.0.1:80` of `10.0.0.1,tcp:80,…`, the port of a bare port. */
+function placeOf(member: string): string {
+  const [first = '', second] = member.split(',');
+  return second === undefined ? first : joinHostPort(first, Number(second.split(':')[1]));
+}
+
+const rangeChains = new Set(['KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-OUT-FILTER', 'KUBE-FIREWALL', 'KUBE-MARK-DROP']);
+
+function sameNames(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+  return a.size === b.size && [...a].every(name => b.has(name));
+}
+
+/** The line of a virtual server alone, for settings of the server and not of its real servers. */
+function settingEvidence(expected: VirtualServer, actual: VirtualServer): Evidence<Rule> {
+  return {expected: [serverRule(expected)], actual: [serverRule(actual)]};
 }

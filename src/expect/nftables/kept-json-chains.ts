@@ -1,3 +1,4 @@
+import {detached} from '../../parse/lines.ts';
 import type {Family} from '../../model/address.ts';
 import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
 import type {NftJsonSink} from '../../model/nft-ruleset.ts';
@@ -238,7 +239,7 @@ const addressMatches = {
 const protocolMatch = textMatch('{"meta": {"key": "l4proto"}}');
 
 /** The parts of the rules of an endpoint. */
-const ownSource = {ip: flat(`, "expr": [${addressMatches.ip.saddr}`), ip6: flat(`, "expr": [${addressMatches.ip6.saddr}`)};
+const ownSource = {ip: detached(`, "expr": [${addressMatches.ip.saddr}`), ip6: detached(`, "expr": [${addressMatches.ip6.saddr}`)};
 const jumpAfterAddress = remembered(mark => `"}}, ${jump}${mark}"}}]}}`);
 const translation = remembered(protocol => `, "expr": [${protocolMatch}${protocol}"}}, {"dnat": {"addr": "`);
 
@@ -286,14 +287,9 @@ function remembered(make: (word: string) => string): (word: string) => string {
   return word => {
     let text = made.get(word);
     if (text === undefined) {
-      text = flat(make(word));
+      text = detached(make(word));
       made.set(word, text);
     }
     return text;
   };
-}
-
-/** The same text in one piece of memory, where its characters are read faster. */
-function flat(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1');
 }

@@ -14,13 +14,13 @@ import {environmentOf} from '../../outcomes/environment.ts';
 import {isSameOutcome, walkOf} from '../../outcomes/path-outcome.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {entriesOf, packetOf, type Probe, probedNodePortAddresses, probesBeside} from '../../outcomes/probes.ts';
-import {configuredAffinity, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
+import {configuredAffinity, residualRefusal, sayResidual, staleEntry, unexplained, evidenceOf} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {entryOfRule, isEntryRule, PortIndex} from '../rules-of-ports.ts';
 import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.ts';
 import {IptablesSemantics} from './iptables-semantics.ts';
-import {hasMatch, isOfAffinity, type PortCase, type PortDifference, PortDifferences} from './port-differences.ts';
+import {hasMatch, isOfAffinity, type PortCase, type PortDifference, rulesOf, isOwnChain} from './port-differences.ts';
 
 /**
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
@@ -28,11 +28,10 @@ import {hasMatch, isOfAffinity, type PortCase, type PortDifference, PortDifferen
  */
 export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
   const {item} = portCase;
-  const own = new PortDifferences(portCase);
   const symptoms = new SymptomList<Rule>(item.port);
   const {context} = portCase.expected;
   const sides = {expected: walkOf(portCase.expected), actual: walkOf(portCase.view)};
-  const extra = own.extraRules();
+  const extra = rulesOf(portCase, 'extra');
   // Connections of endpoints to themselves, whose rules mark for masquerading, are tried in any case.
   const texts = {
     ranges: extra.filter(isOfRanges).map(({text}) => text),
@@ -47,11 +46,11 @@ export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
       () => hasOtherEndpointsOnly(portCase) || lacksEndpointRulesOnly(portCase),
       clientsOf(item),
     ),
-    semantics: new IptablesSemantics(portCase, own),
-    affinity: differ => affinityRules({item, own, symptoms, changesOutcome: differ}),
+    semantics: new IptablesSemantics(portCase),
+    affinity: differ => affinityRules({item, differences: portCase.differences, symptoms, changesOutcome: differ}),
   });
-  findStaleEntries(portCase, own, symptoms);
-  analyzeHealthCheck(item, own, symptoms);
+  findStaleEntries(portCase, symptoms);
+  analyzeHealthCheck(portCase, symptoms);
   const effect = () => effectOnOthers(namesSenders(extra.map(({text}) => text)) ? [item] : [], context, differsBetween(context, sides));
   explainResidualDifferences({...portCase, symptoms, changesOutcome, effect});
   return symptoms.all;
@@ -72,23 +71,23 @@ function hairpins({item: {endpoints, endpointChain}, differences, actual}: PortC
   return endpoints.reachable.filter(endpoint => changed.has(endpointChain(endpoint))).slice(0, 64);
 }
 
-function analyzeHealthCheck({port}: PortOnNode, portDifferences: PortDifferences, symptoms: SymptomList<Rule>): void {
-  const missing = portDifferences.of('missing').filter(({rule}) => rule.table === 'filter' && rule.chain === 'KUBE-NODEPORTS');
+function analyzeHealthCheck(portCase: PortCase, symptoms: SymptomList<Rule>): void {
+  const missing = rulesOf(portCase, 'missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
-  const detail = `the rule that accepts health checks on port ${port.healthCheckNodePort} is missing: a load balancer may consider the node unhealthy`;
-  symptoms.say({kind: 'health-check-port-blocked', detail, expected: missing.map(({rule}) => rule), actual: []});
+  const detail = `the rule that accepts health checks on port ${portCase.item.port.healthCheckNodePort} is missing: a load balancer may consider the node unhealthy`;
+  symptoms.say({kind: 'health-check-port-blocked', detail, expected: missing, actual: []});
 }
 
 interface AffinityCase {
   readonly item: PortOnNode;
-  readonly own: PortDifferences;
+  readonly differences: readonly PortDifference[];
   readonly symptoms: SymptomList<Rule>;
   readonly changesOutcome: boolean;
 }
 
 /** Rules of affinity that are missing, extra or have another timeout, where no missing or stale endpoint explains them. */
 function affinityRules(affinityCase: AffinityCase): PortSymptom<Rule> | null {
-  const {item, own, symptoms} = affinityCase;
+  const {item, differences, symptoms} = affinityCase;
   const unexplained = unexplainedRules(affinityCase);
   if (unexplained.length === 0 || symptoms.has('broken-jump', 'service-not-programmed')) return null;
   const found = unexplained.find(({kind}) => kind === 'extra');
@@ -98,10 +97,10 @@ function affinityRules(affinityCase: AffinityCase): PortSymptom<Rule> | null {
     found === undefined
       ? `session affinity is missing in ${unexplained.length === 1 ? 'a rule' : 'rules'}: ${configured}`
       : `session affinity${seconds === undefined ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
-  return {kind: 'session-affinity-mismatch', detail, ...own.evidence(({rule}) => isOfAffinity(rule))};
+  return {kind: 'session-affinity-mismatch', detail, ...evidenceOf<Rule>(differences.filter(({rule}) => isOfAffinity(rule)))};
 }
 
-function unexplainedRules({item, own, symptoms, changesOutcome}: AffinityCase): readonly PortDifference[] {
+function unexplainedRules({item, differences, symptoms, changesOutcome}: AffinityCase): readonly PortDifference[] {
   const {endpoints, endpointChain} = item;
   const known = new Set(
     symptoms.all.flatMap(({kind, endpoint}) => (endpointKinds.includes(kind) && endpoint !== undefined ? [endpoint] : [])),
@@ -109,7 +108,7 @@ function unexplainedRules({item, own, symptoms, changesOutcome}: AffinityCase): 
   const chains = new Set(endpoints.reachable.filter(({hostPort}) => known.has(hostPort)).map(endpointChain));
   const isThirdPartyRule = (chain: string): boolean =>
     parseChainName(chain)?.role === 'SEP' && !endpoints.reachable.some(endpoint => endpointChain(endpoint) === chain);
-  const differing = own.all.filter(
+  const differing = differences.filter(
     ({rule, kind}) =>
       hasMatch(rule, 'recent') &&
       (kind === 'missing' || kind === 'extra') &&
@@ -173,11 +172,11 @@ function destinationsOf(rule: Rule, context: NodeContext): readonly string[] {
 }
 
 /** Rules that lead into the Service port's chains from an address or a port that is none of its entries (any more). */
-function findStaleEntries(portCase: PortCase, portDifferences: PortDifferences, symptoms: SymptomList<Rule>): void {
+function findStaleEntries(portCase: PortCase, symptoms: SymptomList<Rule>): void {
   const entries = entriesOf(portCase.item.port, portCase.expected.context);
-  for (const {rule} of portDifferences.of('extra')) {
+  for (const rule of rulesOf(portCase, 'extra')) {
     const shared = rule.chain === 'KUBE-SERVICES' || rule.chain === 'KUBE-NODEPORTS';
-    const leadsHere = rule.table === 'nat' && shared && portDifferences.isOwn(rule.target?.name ?? '');
+    const leadsHere = rule.table === 'nat' && shared && isOwnChain(portCase, rule.target?.name ?? '');
     if (leadsHere && !entries.some(entry => isEntryRule(rule, entry))) findStaleEntry(portCase, rule, symptoms);
   }
 }

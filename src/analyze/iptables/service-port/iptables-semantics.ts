@@ -1,3 +1,4 @@
+import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../../model/ruleset.ts';
 import type {Outcome} from '../../../trace/packet.ts';
@@ -7,23 +8,20 @@ import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '
 import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {brokenJumps, deadEnd, interceptedBy} from '../../outcomes/special-symptoms.ts';
 import {isEntryRule} from '../rules-of-ports.ts';
-import {balancingChain, hasMatch, isOfAffinity, isPick, isShared, type PortCase, type PortDifferences} from './port-differences.ts';
+import {balancingChain, hasMatch, isOfAffinity, isPick, isShared, type PortCase, rulesOf, isOwnChain} from './port-differences.ts';
 
 /** What the iptables rules of one Service port show beside the outcomes of packets. */
 export class IptablesSemantics implements ModeSemantics<Rule> {
   readonly #case: PortCase;
-  readonly #own: PortDifferences;
   /** The texts of rules that are missing, and of others than kube-proxy would write; asked for each endpoint. */
-  readonly #missing = onceAsked(() => new Set(this.#own.missingRules().map(({text}) => text)));
-  readonly #extra = onceAsked(() => new Set(this.#own.extraRules().map(({text}) => text)));
+  readonly #missing = onceAsked(() => new Set(rulesOf(this.#case, 'missing').map(({text}) => text)));
+  readonly #extra = onceAsked(() => new Set(rulesOf(this.#case, 'extra').map(({text}) => text)));
   readonly #special: SpecialCase;
 
-  constructor(portCase: PortCase, portDifferences: PortDifferences) {
+  constructor(portCase: PortCase) {
     this.#case = portCase;
-    this.#own = portDifferences;
     this.#special = {
       ...portCase,
-      own: portDifferences,
       isPassedBy: outcome => this.#isPassedBy(outcome),
       misdirected: ({actual}) => this.misdirected(actual),
       endpointEvidence: (endpoint, comparison) => this.#endpointEvidence(endpoint, comparison),
@@ -32,19 +30,19 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
 
   /** None of the Service port's own chains is entered. */
   isUnentered(outcome: Outcome): boolean {
-    return this.#isPassedBy(outcome) && !outcome.path.some(rule => this.#own.isOwn(rule.target?.name ?? ''));
+    return this.#isPassedBy(outcome) && !outcome.path.some(rule => isOwnChain(this.#case, rule.target?.name ?? ''));
   }
 
   /** The packet passes without an endpoint, or a later rule of kube-proxy in table filter drops it. */
   #isPassedBy({verdict, path, destination}: Outcome): boolean {
     const last = path.at(-1);
     if (verdict === 'accept') return destination === null;
-    return verdict === 'drop' && last?.table === 'filter' && !this.#own.extraRules().some(({text}) => text === last.text);
+    return verdict === 'drop' && last?.table === 'filter' && !rulesOf(this.#case, 'extra').some(({text}) => text === last.text);
   }
 
   hasNoEntry(): boolean {
     const {expected, item} = this.#case;
-    const missing = new Set(this.#own.missingRules().map(({text}) => text));
+    const missing = new Set(rulesOf(this.#case, 'missing').map(({text}) => text));
     return expected
       .rulesOf(item)
       .shared.every(({table, chain, text}) => table !== 'nat' || text.endsWith(' KUBE-MARK-MASQ') || missing.has(`-A ${chain} ${text}`));
@@ -58,7 +56,7 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
   /** By KUBE-PROXY-FIREWALL, or before 1.25 by the mark that KUBE-FW sets. */
   #isSourceRangeDrop(path: readonly Rule[]): boolean {
     if (path.at(-1)?.chain === 'KUBE-PROXY-FIREWALL') return true;
-    const ranges = this.#case.item.port.sourceRanges.length > 0 || this.#own.extraRules().some(isRange);
+    const ranges = this.#case.item.port.sourceRanges.length > 0 || rulesOf(this.#case, 'extra').some(isRange);
     return ranges && isFirewallMark(path);
   }
 
@@ -96,11 +94,11 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
       case 'service':
         return this.#serviceEvidence();
       case 'entry':
-        return {expected: this.#own.missingRules().filter(rule => isEntryRule(rule, subject.entry)), actual: []};
+        return {expected: rulesOf(this.#case, 'missing').filter(rule => isEntryRule(rule, subject.entry)), actual: []};
       case 'shares':
-        return this.#own.evidence(({rule}) => isPick(rule) && !hasMatch(rule, 'recent'));
+        return evidenceOf<Rule>(this.#case.differences.filter(({rule}) => isPick(rule) && !hasMatch(rule, 'recent')));
       case 'affinity':
-        return this.#own.evidence(({rule}) => isOfAffinity(rule));
+        return evidenceOf<Rule>(this.#case.differences.filter(({rule}) => isOfAffinity(rule)));
       case 'policy':
         return {expected: this.#turns(subject.comparison.expected, 'missing'), actual: this.#turns(subject.comparison.actual, 'extra')};
       case 'masquerade':
@@ -111,13 +109,13 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
   }
 
   #serviceEvidence(): Evidence<Rule> {
-    const rules = this.#own.missingRules();
+    const rules = rulesOf(this.#case, 'missing');
     return {expected: [...rules.filter(isShared), ...rules.filter(rule => !isShared(rule))].slice(0, 6), actual: []};
   }
 
   /** The rules at which the two paths of a packet diverge; the whole path between entry and endpoint if there are none. */
   #turns({outcomes}: PathOutcome, kind: 'missing' | 'extra'): readonly Rule[] {
-    const differing = new Set(this.#own.of(kind).map(({rule}) => rule.text));
+    const differing = new Set(rulesOf(this.#case, kind).map(({text}) => text));
     const way = outcomes.flatMap(({path}) => path);
     const turns = way.filter(({text}) => differing.has(text));
     const rules = turns.length > 0 ? turns : way.filter(rule => /^KUBE-(?:EXT|XLB|SERVICES|NODEPORTS|EXTERNAL)/.test(rule.chain));
@@ -131,7 +129,9 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
     });
     const share = off?.[1].masquerade ? off[1] : actual.destinations.get(off?.[0] ?? '');
     const cause = share?.path.find(({target}) => target?.name === 'KUBE-MARK-MASQ');
-    return this.#own.evidence(({rule}) => rule.target?.name === 'KUBE-MARK-MASQ' && rule.chain === cause?.chain);
+    return evidenceOf<Rule>(
+      this.#case.differences.filter(({rule}) => rule.target?.name === 'KUBE-MARK-MASQ' && rule.chain === cause?.chain),
+    );
   }
 
   /** For an endpoint that packets reach, the rules that lead there; for a missed one, the rules that should. */
@@ -146,10 +146,10 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
     const path = expected.destinations.get(endpoint)?.path ?? [];
     const chain = path.findLast(rule => parseChainName(rule.chain)?.role === 'SEP')?.chain;
     const jump = path.filter(rule => rule.target?.name === chain);
-    const gone = this.#own
-      .missingRules()
-      .filter(rule => rule.chain === chain || (rule.chain === jump[0]?.chain && rule.target?.name === chain));
-    const inTheWay = this.#own.extraRules().filter(rule => rule.chain === chain);
+    const gone = rulesOf(this.#case, 'missing').filter(
+      rule => rule.chain === chain || (rule.chain === jump[0]?.chain && rule.target?.name === chain),
+    );
+    const inTheWay = rulesOf(this.#case, 'extra').filter(rule => rule.chain === chain);
     if (gone.length === 0 && inTheWay.length > 0) return {expected: jump, actual: inTheWay.slice(0, 3)};
     const turns = path.filter(({text}) => missing.has(text));
     if (gone.length === 0 && turns.length > 0) {
@@ -191,7 +191,6 @@ function isRange({chain, options}: Rule): boolean {
 }
 
 interface SpecialCase extends PortCase {
-  readonly own: PortDifferences;
   isPassedBy(outcome: Outcome): boolean;
   misdirected(comparison: ProbeComparison): ReadonlyMap<string, Misdirected<Rule>>;
   endpointEvidence(endpoint: string, comparison: ProbeComparison): {readonly expected: readonly Rule[]; readonly actual: readonly Rule[]};
@@ -199,9 +198,9 @@ interface SpecialCase extends PortCase {
 
 /** A rule on the path jumps to a chain that is missing or empty. */
 function leadsNowhere(specialCase: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
-  const {item, own} = specialCase;
+  const {item} = specialCase;
   const way = comparison.actual.outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
-  const entered = new Set(way.flatMap(({target}) => (own.isOwn(target?.name ?? '') ? [target?.name ?? ''] : [])));
+  const entered = new Set(way.flatMap(({target}) => (isOwnChain(specialCase, target?.name ?? '') ? [target?.name ?? ''] : [])));
   // A packet returns unchanged from an empty chain, so its path does not show the chain.
   const picks = [...entered].flatMap(chain => specialCase.actual.chain('nat', chain)?.rules().filter(isPick) ?? []);
   const broken = new Map<string, Rule>();
@@ -220,11 +219,11 @@ function isEmpty({actual, expected}: PortCase, chain: string): boolean {
 }
 
 /** A third-party rule in a chain of the Service port intercepts all packets before they reach an endpoint's chain. */
-function intercepted({own, isPassedBy}: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
-  const extra = new Set(own.extraRules().map(({text}) => text));
+function intercepted(specialCase: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  const extra = new Set(rulesOf(specialCase, 'extra').map(({text}) => text));
   const takers = comparison.actual.outcomes.map(outcome => {
     const rule = outcome.path.find(found => found.table === 'nat' && endsPath(found) && extra.has(found.text));
-    const passed = outcome.destination !== null || isPassedBy(outcome);
+    const passed = outcome.destination !== null || specialCase.isPassedBy(outcome);
     return passed && (outcome.destination === null || (rule !== undefined && isRewrite(rule))) ? rule : undefined;
   });
   const [rule] = takers;
@@ -242,16 +241,16 @@ function endsPath({chain, target}: Rule): boolean {
 }
 
 /** A chain after the entry returns the packet: the rule that leads to the endpoints is missing. */
-function isDeadEnd({item, own, isPassedBy}: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+function isDeadEnd(specialCase: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
   const {expected, actual} = comparison;
-  if (actual.destinations.size > 0 || !actual.outcomes.every(isPassedBy)) return [];
+  if (actual.destinations.size > 0 || !actual.outcomes.every(specialCase.isPassedBy)) return [];
   const balancing = balancingChain(expected);
-  const jumps = (actual.outcomes[0]?.path ?? []).filter(({target}) => own.isOwn(target?.name ?? ''));
+  const jumps = (actual.outcomes[0]?.path ?? []).filter(({target}) => isOwnChain(specialCase, target?.name ?? ''));
   const jump = jumps.at(-1);
   const chain = jump?.target?.name ?? '';
   if (jump === undefined || parseChainName(chain)?.role !== 'EXT' || jumps.some(({target}) => target?.name === balancing)) return [];
-  const evidence = {expected: own.missingRules().filter(rule => rule.chain === chain), actual: [jump]};
-  return [deadEnd(item, comparison, {chain, policy: policyOf(expected), evidence})];
+  const evidence = {expected: rulesOf(specialCase, 'missing').filter(rule => rule.chain === chain), actual: [jump]};
+  return [deadEnd(specialCase.item, comparison, {chain, policy: policyOf(expected), evidence})];
 }
 
 /** The chain that picks the endpoint returns packets: whatever happens to them later is caused by it. */

@@ -2,8 +2,6 @@ import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {Difference, Rule, Ruleset, ChainSource} from '../../../model/ruleset.ts';
-import type {Evidence} from '../../outcomes/mode-semantics.ts';
-import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import type {PathOutcome} from '../../outcomes/path-outcome.ts';
 import type {KnownSenders} from '../../outcomes/sources.ts';
 
@@ -20,37 +18,14 @@ export interface PortCase {
   readonly senders: () => KnownSenders;
 }
 
-/** The differences of one Service port, with the queries that its analysis needs. */
-export class PortDifferences {
-  readonly all: readonly PortDifference[];
-  readonly #hash: string;
+/** The rules that are missing, or that kube-proxy would not have written. */
+export function rulesOf({differences}: Pick<PortCase, 'differences'>, kind: 'missing' | 'extra'): readonly Rule[] {
+  return differences.flatMap(one => (one.kind === kind ? [one.rule] : []));
+}
 
-  constructor({item, differences}: Pick<PortCase, 'item' | 'differences'>) {
-    this.all = differences;
-    this.#hash = item.port.hash;
-  }
-
-  of(kind: PortDifference['kind']): readonly PortDifference[] {
-    return this.all.filter(difference => difference.kind === kind);
-  }
-
-  missingRules(): readonly Rule[] {
-    return this.of('missing').map(({rule}) => rule);
-  }
-
-  extraRules(): readonly Rule[] {
-    return this.of('extra').map(({rule}) => rule);
-  }
-
-  /** A chain of the Service port's own. */
-  isOwn(chain: string): boolean {
-    return parseChainName(chain)?.hash === this.#hash;
-  }
-
-  /** Differences as evidence: some missing rules, and some unexpected ones. */
-  evidence(concerns: (difference: PortDifference) => boolean): Evidence<Rule> {
-    return evidenceOf<Rule>(this.all.filter(concerns));
-  }
+/** A chain of the Service port's own. */
+export function isOwnChain({item}: Pick<PortCase, 'item'>, chain: string): boolean {
+  return parseChainName(chain)?.hash === item.port.hash;
 }
 
 export function hasMatch(rule: Rule, name: string): boolean {
