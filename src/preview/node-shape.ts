@@ -2,7 +2,7 @@ import {asExpectation} from '../analyze/iptables/resolve-version.ts';
 import {endpointChange} from '../analyze/iptables/service-port/endpoint-change.ts';
 import {compareIpvs} from '../analyze/ipvs/ipvs-differences.ts';
 import {asNftExpectation} from '../analyze/nftables/resolve-nft-version.ts';
-import {forwardingOff} from '../analyze/outcomes/environment.ts';
+import {forwardingOff} from '../analyze/outcomes/kernel-obstacle.ts';
 import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
 import {allOf} from '../analyze/proxy-mode.ts';
 import {compareNftTable} from '../compare/compare-nft-table.ts';

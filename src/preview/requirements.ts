@@ -1,7 +1,7 @@
 import type {AlikePortsInput} from './alike-ports.ts';
 import {append} from '../model/lists.ts';
 import {allOf} from '../analyze/proxy-mode.ts';
-import {forwardingOff} from '../analyze/outcomes/environment.ts';
+import {forwardingOff} from '../analyze/outcomes/kernel-obstacle.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {overlongNames} from '../expect/nftables/overlong-names.ts';
 import {nodeObject} from '../expect/api-index.ts';

@@ -1,5 +1,6 @@
 import {allOf} from '../analyze/proxy-mode.ts';
-import {environmentOf, forwardingOff} from '../analyze/outcomes/environment.ts';
+import {environmentOf} from '../analyze/outcomes/environment.ts';
+import {forwardingOff} from '../analyze/outcomes/kernel-obstacle.ts';
 import {type WrittenSide, withBound, writtenSide} from '../analyze/expected-side.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {droppedRanges} from '../expect/nftables/base-chains.ts';

@@ -14,7 +14,7 @@ import {type AlikeInterfaces, type ConnectionOutcome, type Environment, inAnyCas
 import type {NoteCondition} from '../../trace/sender-space.ts';
 import {drawnPorts} from '../../trace/run-rule.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
-import {markObstacle} from '../outcomes/environment.ts';
+import {markObstacle} from '../outcomes/kernel-obstacle.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';

@@ -1,0 +1,226 @@
+import {podsHere, routeQuery} from './environment.ts';
+import {isLoopback} from '../../expect/node-context.ts';
+import type {Address, Family} from '../../model/address.ts';
+import {holds} from '../../model/intervals.ts';
+import {
+  isIPv6Off,
+  type NetworkFacts,
+  type NodeFacts,
+  noNetworkFacts,
+  routeOf,
+  type RouteQuery,
+  routesLoopback,
+  sysctlNumber,
+  trackedConnections,
+} from '../../model/node/node-facts.ts';
+import {
+  type Astray,
+  arrivalOf,
+  detourOf,
+  downPodLinks,
+  downWay,
+  droppedOnArrival,
+  gatewayInPlaceOfLink,
+  isLocalRouteMissing,
+  isLoopbackDown,
+  isUnroutedHere,
+  otherUplink,
+  podLink,
+  routedAstray,
+  routingCause,
+  undecidedRule,
+} from '../../model/node/policy-routing.ts';
+import {someOf} from '../../model/text.ts';
+import {askAddress, type Environment, type Packet, portQuestion} from '../../trace/packet.ts';
+import {alikePorts} from '../../trace/sender-space.ts';
+
+/**
+ * Why the kernel does not send a packet on although all rules accept it; null if it does, or if that was not seen. Only for
+ * `packet` and `trace`: checks report such a fact once for the node.
+ */
+export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obstacle']> {
+  const {network = noNetworkFacts} = facts;
+  const forwarding = forwardingObstacle(facts);
+  const isOff = isIPv6Off(facts);
+  const tracked = trackedConnections(network);
+  const asAstray: NonNullable<Environment['obstacle']> = (packet, environment) => {
+    const astray = routedAstray(facts, packet.destination, routeQuery(packet));
+    if (astray === null) return null;
+    // Other senders may have other routes.
+    askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
+    environment.sender?.commitAdded();
+    return astrayText(astray, packet.destination);
+  };
+  return (packet, environment) => {
+    const {family, origin, source, destination} = packet;
+    if (family === 'IPv6' && isOff) return 'IPv6 is switched off on this node';
+    if (isLocalRouteMissing(facts, destination))
+      return `table local has no route to ${destination.text}, the address of the node, so the kernel does not take it for its own`;
+    if (tracked !== null && tracked.count >= tracked.max && !packet.untracked && packet.connection === undefined)
+      return `the table of tracked connections is full (nf_conntrack_max is ${tracked.max}), and the kernel drops packets of new ones`;
+    const query = routeQuery(packet);
+    if (environment.isLocal(destination) === true)
+      return origin === 'node' && isLoopbackDown(network)
+        ? 'lo is down: the kernel drops what the node sends to itself'
+        : asAstray(packet, environment);
+    if (origin !== 'node') {
+      const reason = forwarding(packet, environment);
+      if (reason !== null || packet.virtual !== undefined) return reason;
+    } else if (family === 'IPv4' && isLoopback(source.text)) {
+      const route = routeOf(network, destination, query);
+      const dev = route === 'unknown' || route.kind === 'unreachable' ? null : route.dev;
+      const own =
+        dev === null ? '' : routesLoopback(network, dev) === false ? `, and so is that of ${dev}` : `; that of ${dev} was not read`;
+      if (sysctlNumber(network, 'net.ipv4.conf.all.route_localnet') === 0 && routesLoopback(network, dev) !== true)
+        return `the kernel sends nothing from a loopback address to another node or pod (net.ipv4.conf.all.route_localnet is 0${own})`;
+    }
+    askRulePorts(network, packet, environment);
+    const route = routeOf(network, destination, query);
+    if (route !== 'unknown' && route.kind === 'unreachable') return `the node has no route to ${destination.text}`;
+    if (
+      route !== 'unknown' &&
+      route.kind === 'local' &&
+      packet.connection?.direction === 'reply' &&
+      environment.isLocal(destination) === false
+    )
+      return `a route takes ${destination.text} for an address of the node (${route.dev}), which keeps the reply`;
+    const way = downWay(network, destination, query);
+    if (way?.isOneOfSeveral === false) return `${way.dev}, which leads to ${destination.text}, has no carrier`;
+    const down = isPodHere(facts, destination) ? downPodLinks(network) : [];
+    const gateway = down.length === 0 ? null : gatewayInPlaceOfLink(facts, destination, query);
+    if (gateway !== null)
+      return `the node sends what is for ${destination.text}, a pod of its own, to the default gateway ${gateway}, while the interface of a pod is down (${someOf(down)})`;
+    return asAstray(packet, environment);
+  };
+}
+
+/** A process asks for the route before its packets meet any rule; DNAT routes them again. What leads there does not matter yet. */
+export function ownObstacle(facts: NodeFacts): NonNullable<Environment['ownObstacle']> {
+  return ({destination}) =>
+    isUnroutedHere(facts.network ?? noNetworkFacts, destination)
+      ? `the node has no route to ${destination.text}, so the kernel refuses the connection before any rule is asked`
+      : null;
+}
+
+/** Strict reverse path filtering, and answers that policy routing sends by another uplink than the one that packets came by. */
+export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arrivesBy' | 'arrivalObstacle' | 'doubtedWay'>> {
+  const ask = (packet: Packet, environment: Environment): void => {
+    askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
+    environment.sender?.commitAdded();
+  };
+  return {
+    arrivesBy: (packet, environment) => {
+      // Where rules ask for the interface of a packet, a pod's is still the one that leads to the pod.
+      const dev = arrivalOf(facts, packet.source, packet.destination) ?? podLink(facts, packet.source);
+      if (dev !== null) ask(packet, environment);
+      return dev;
+    },
+    arrivalObstacle: (packet, environment) => {
+      const {source, destination, original, mark, inInterface: dev} = packet;
+      if (dev === null || dev === 'lo' || environment.isLocal(source) !== false) return null;
+      const other = droppedOnArrival(facts, {source, destination, arrivedFor: original?.destination ?? destination, mark, dev});
+      if (other === null) return null;
+      ask(packet, environment);
+      return `rp_filter of ${dev} is strict (1), and the way back to ${source.text} leads by ${other}: the kernel drops what arrives on ${dev}`;
+    },
+    doubtedWay: (packet, environment) => {
+      const {destination, connection} = packet;
+      const query = routeQuery(packet);
+      const asked =
+        connection?.direction === 'reply' && (connection.rewritten || environment.isLocal(connection.first.destination) === true)
+          ? connection.first.destination
+          : null;
+      const detour = detourOf(facts, destination, query) ?? (asked === null ? null : otherUplink(facts, destination, {asked, query}));
+      const word = connection?.direction === 'reply' ? 'reply' : 'packet';
+      const rule = detour === null ? undecidedRule(facts.network ?? noNetworkFacts, destination, query) : null;
+      if (rule !== null) return {reason: `whether the ${word} meets ${routingCause({rule})} is not known`};
+      if (detour === null) {
+        const reason = doubtOf(facts, destination, query);
+        return reason === null ? null : {reason};
+      }
+      ask(packet, environment);
+      return {
+        isKnown: detour.isKnown,
+        reason: `the node sends the ${word} ${detour.text}: whether the network takes it there is not known`,
+      };
+    },
+  };
+}
+
+/** Why it is not known whether a packet gets to an address, without policy routing. */
+function doubtOf(facts: NodeFacts, destination: Address, query: RouteQuery): string | null {
+  const way = downWay(facts.network ?? noNetworkFacts, destination, query);
+  if (way !== null) return `${way.dev}, one of the next hops to ${destination.text}, has no carrier: what the kernel sends there is lost`;
+  const gateway = isPodHere(facts, destination) ? gatewayInPlaceOfLink(facts, destination, query) : null;
+  if (gateway === null) return null;
+  return `the node sends what is for ${destination.text}, a pod of its own, to the default gateway ${gateway}: whether the network brings it back is not known`;
+}
+
+function isPodHere(facts: NodeFacts, {family, value}: Address): boolean {
+  return holds(podsHere(facts, family), value);
+}
+
+/** Notes the ports for which rules of policy routing have the same answer. */
+function askRulePorts(network: NetworkFacts, packet: Packet, environment: Environment): void {
+  for (const {sourcePorts, ports} of network.policyRules[packet.family] ?? [])
+    for (const [side, range, value] of [
+      ['source', sourcePorts, packet.sourcePort],
+      ['destination', ports, packet.port],
+    ] as const) {
+      const ask = range === null || value === undefined ? null : portQuestion(side, packet, environment);
+      if (range === null || value === undefined || ask === null) continue;
+      ask(alikePorts([[BigInt(range[0]), BigInt(range[1])]], value));
+      environment.sender?.commitAdded();
+    }
+}
+
+function astrayText(astray: Astray, {text}: Address): string {
+  return `${routingCause(astray)} sends the packet ${astray.way}, while ${astray.instead} leads to ${text}`;
+}
+
+/**
+ * Why policy routing sends packets away for the mark or type of service that a rule of another program gave them; left out where it asks for
+ * none. What it does to packets without a mark, or with kube-proxy's, is a fact of the node.
+ */
+export function markObstacle(facts: NodeFacts, family: Family, ownMark: number): Environment['obstacle'] {
+  const asked = facts.network?.policyRules[family]?.some(({mark, tos}) => tos !== null || (mark !== null && (mark.mask & ~ownMark) !== 0));
+  if (asked !== true) return undefined;
+  return packet => {
+    const {mark, tos, destination} = packet;
+    const {tos: _, ...query} = routeQuery(packet);
+    const astray = (mark & ~ownMark) === 0 && tos === undefined ? null : routedAstray(facts, destination, routeQuery(packet));
+    const isSoAnyway = astray !== null && routedAstray(facts, destination, {...query, mark: mark & ownMark}) !== null;
+    return astray === null || isSoAnyway ? null : astrayText(astray, destination);
+  };
+}
+
+/** The switch by which a node forwards no packets of a family, whatever the interface; null if it forwards some, or if that was not seen. */
+export function forwardingOff({network = noNetworkFacts}: NodeFacts, family: Family): string | null {
+  const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
+  const isOnSomewhere = family === 'IPv4' && switchesOf(network).some(name => sysctlNumber(network, name) === 1);
+  return sysctlNumber(network, all) === 0 && !isOnSomewhere ? all : null;
+}
+
+function switchesOf({sysctls}: NetworkFacts): readonly string[] {
+  return [...(sysctls?.keys() ?? [])].filter(name => /^net\.ipv4\.conf\..+\.forwarding$/.test(name));
+}
+
+/** The part of `kernelObstacle` about packets that come from elsewhere and go elsewhere. */
+function forwardingObstacle({network = noNetworkFacts}: NodeFacts): NonNullable<Environment['obstacle']> {
+  const isMixed = new Set(switchesOf(network).map(name => sysctlNumber(network, name))).size > 1;
+  return (packet, environment) => {
+    const {family, destination, inInterface, virtual} = packet;
+    const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
+    // IPVS sends packets on by itself. The kernel forwards the replies, which arrive from where the endpoint is.
+    const dev = virtual === undefined ? inInterface : (environment.interfaceOf?.(destination) ?? null);
+    if (isMixed && virtual === undefined) {
+      askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
+      environment.sender?.commitAdded();
+    }
+    // IPv4 has a switch for each interface, which the one for all writes to.
+    const own = family === 'IPv4' && dev !== null ? `net.ipv4.conf.${dev}.forwarding` : null;
+    const value = own === null ? null : sysctlNumber(network, own);
+    if (value !== 0 && (value !== null || sysctlNumber(network, all) !== 0)) return null;
+    return `the node forwards no ${virtual === undefined ? 'such packets' : 'replies'} (${value === 0 ? own : all} is 0)`;
+  };
+}
