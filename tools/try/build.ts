@@ -14,13 +14,16 @@ const {version} = packageJson;
 
 /** What asks objects of the API, which the page has none of. */
 const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches)\.ts$/;
-/** Checks of such objects, which find nothing there: their codes are all that is left of them. */
-const checksOfApi =
-  /\/checks\/(?:objects\/(?:ready-endpoints|service-addresses|endpoints-by-place|conflicting-fields|st113-[\w-]+)|st11[89]-[\w-]+|traffic-checks)\.ts$/;
+/** Checks of such objects, which find nothing there: their codes are all that is left of them, and lists without anything of what others ask. */
+const checksOfApi = /\/checks\/(?:objects\/[\w-]+|st11[89]-[\w-]+|promise-checks|traffic-checks)\.ts$/;
 
 function codesIn(path: string): string {
-  const checks = [...readFileSync(path, 'utf8').matchAll(/^export const (\w+): Check<'(\w+)'>/gm)];
-  return checks.map(([, name, code]) => `export const ${name} = {code: '${code}'};`).join('\n');
+  const text = readFileSync(path, 'utf8');
+  const checks = [...text.matchAll(/^export const (\w+): Check<'(\w+)'>/gm)].map(
+    ([, name, code]) => `export const ${name} = {code: '${code}'};`,
+  );
+  const others = [...text.matchAll(/^export function\*? (\w+)/gm)].map(([, name]) => `export const ${name} = () => [];`);
+  return [...checks, ...others].join('\n');
 }
 
 /** The page as one file, with the core in it. An import of Node.js in the core that stand-ins.ts does not have fails the build. */
