@@ -14,8 +14,8 @@ const {version} = packageJson;
 
 /** What asks objects of the API, which the page has none of. */
 const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches)\.ts$/;
-/** Checks of such objects, which find nothing there: their codes are all that is left of them, and lists without anything of what others ask. */
-const checksOfApi = /\/checks\/(?:objects\/[\w-]+|st11[89]-[\w-]+|promise-checks|traffic-checks)\.ts$/;
+/** Checks of such objects, and of routes, which find nothing there: their codes are all that is left of them, and empty lists of what others ask. */
+const checksOfApi = /\/checks\/(?:objects\/[\w-]+|kernel\/st61[124]-[\w-]+|st11[89]-[\w-]+|promise-checks|traffic-checks)\.ts$/;
 
 function codesIn(path: string): string {
   const text = readFileSync(path, 'utf8');
