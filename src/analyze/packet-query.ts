@@ -3,7 +3,7 @@ import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
 import {holds, intervalsOf} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
-import {crowdedLinks, isOnUplink, misledTo, nextHopOnLink} from '../model/node/policy-routing.ts';
+import {crowdedLinks, isOnUplink, misledTo, strangeHop} from '../model/node/policy-routing.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {someOf} from '../model/text.ts';
@@ -201,9 +201,9 @@ function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, podsOn, find}: Other
   if (node === null) return null;
   const isPod = isOwnPod?.(address.text) === true;
   if (node !== facts.name) {
-    const hop = nextHopOnLink(facts, address);
+    const hop = strangeHop(facts, address, own => nodeOf(own) !== null);
     const isNear = find(node)?.facts.hostIPs.some(text => isOnUplink(facts, parseAddress(text))) === true;
-    if (hop !== null && isNear && nodeOf(hop.text) === null) return `${hop.text}, which is the address of no Node`;
+    if (hop !== null && isNear) return `${hop.text}, which is the address of no Node`;
   } else if (isPod) {
     const link = crowdedLinks(facts, address.family, podsOn?.(node, address.family) ?? []).find(({addresses}) =>
       addresses.includes(address.text),

@@ -563,6 +563,10 @@ const cases: readonly Case[] = [
     says: 'table local has no route to 172.18.0.11, the address of the node: the kernel sends away what is for it',
     silent: {
       'it has it': {routes: ['127.0.0.0/8', '172.18.0.11'].map(dst => ({type: 'local', dst, dev: 'lo', table: 'local'}))},
+      'no interface has it, as behind NAT': {
+        routes: [{type: 'local', dst: '127.0.0.0/8', dev: 'lo', table: 'local'}],
+        change: given => given.file('node-a', 'addresses.json', JSON.stringify([{ifname: 'eth0', addr_info: [{local: '172.18.0.111'}]}])),
+      },
     },
   },
   {
@@ -584,11 +588,13 @@ const cases: readonly Case[] = [
   },
   {
     ...{code: 'ST611', title: 'the next hop to pods of another node is the address of no Node', severity: 'warning'},
-    fires: {routes: [{dst: '10.244.12.0/24', gateway: '172.18.0.99', dev: 'eth0'}]},
+    fires: toPods('172.18.0.99', '172.18.0.13'),
     says: 'packets for endpoints on node-b (10.244.12.9) go to 172.18.0.99, which is the address of no Node, although that of node-b is in the same network',
     silent: {
-      'it is that of the node': {routes: [{dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'}]},
-      'it is a router elsewhere': {routes: [{dst: '10.244.12.0/24', gateway: '172.19.0.99', dev: 'eth0'}]},
+      'it is that of the node': toPods('172.18.0.12', '172.18.0.13'),
+      'it is a router elsewhere': toPods('172.19.0.99', '172.18.0.13'),
+      'a router has the routes to all pods': toPods('172.18.0.99', '172.18.0.99'),
+      'nodes reach one another by addresses that the API does not have': toPods('172.18.0.98', '172.18.0.99'),
     },
   },
   {
@@ -837,6 +843,11 @@ function moveDefault(given: Scenario): void {
 }
 
 /** Two pods by their interfaces. */
+/** The next hops to the pods of node-b and node-c. */
+function toPods(...gateways: readonly string[]): Given {
+  return {routes: gateways.map((gateway, at) => ({dst: `10.244.${12 + at}.0/24`, gateway, dev: 'eth0'}))};
+}
+
 function ledBy(...names: readonly string[]): Given {
   return {
     links: [...new Set(names)].map(ifname => ({...up, ifname, link_netnsid: 0, linkinfo: {info_kind: 'veth'}})),

@@ -10,9 +10,9 @@ import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText, type ApiObjects} from '../../model/snapshot.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {internalIPs} from '../../expect/api-index.ts';
+import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
-import {crowdedLinks, isOnUplink, leadsToNoNode, misledTo, nextHopOnLink, nodeBehind, outsideOf} from '../../model/node/policy-routing.ts';
+import {crowdedLinks, isOnUplink, leadsToNoNode, misledTo, nodeBehind, outsideOf, strangeHop} from '../../model/node/policy-routing.ts';
 
 /** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
 interface PodAddress {
@@ -223,10 +223,11 @@ export function podsBehindStrangers(context: NodeCheckContext, family: Family): 
   const known = nodeAddresses(context.api);
   return unroutedPods(context, family, () => true).flatMap(({node, addresses: [text = '']}) => {
     const address = parseAddress(text);
-    const hop = address === null || node === context.facts.name ? null : nextHopOnLink(context.facts, address);
-    const of = (context.api.nodes ?? []).find(({metadata}) => metadata.name === node);
-    const isNear = of !== undefined && internalIPs(of).some(own => isOnUplink(context.facts, parseAddress(own)));
-    return hop === null || !isNear || known.has(hop.text) ? [] : [{node, addresses: [text], hop: hop.text}];
+    const hop = address === null || node === context.facts.name ? null : strangeHop(context.facts, address, own => known.has(own));
+    if (hop === null) return [];
+    const object = nodeObject(context.api, node);
+    const isNear = object !== undefined && internalIPs(object).some(own => isOnUplink(context.facts, parseAddress(own)));
+    return isNear ? [{node, addresses: [text], hop: hop.text}] : [];
   });
 }
 

@@ -1,4 +1,5 @@
 import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../address.ts';
+import {partition} from '../lists.ts';
 import {once} from '../once.ts';
 import {
   type NetworkFacts,
@@ -161,23 +162,36 @@ export function outsideOf(family: Family): readonly Address[] {
   return outside.filter(address => address.family === family);
 }
 
-/** Whether the kernel does not take an own address of the node for one: table local, which has that of the loopback, lacks it. */
-export function isLocalRouteMissing({hostIPs, network = noNetworkFacts}: NodeFacts, address: Address): boolean {
+/** Whether the kernel does not take an address of an interface for its own: table local, which has that of the loopback, lacks that of the node. */
+export function isLocalRouteMissing({hostIPs, addresses, allAddresses, network = noNetworkFacts}: NodeFacts, address: Address): boolean {
+  if (!allAddresses || !addresses.includes(address.text)) return false;
   const own = (network.routes[address.family] ?? []).filter(({kind}) => kind === 'local');
   const isRead = own.some(({to}) => /^(?:127\.0\.0\.|::1)/.test(to.text));
   return isRead && hostIPs.includes(address.text) && !own.some(({to}) => contains(to, address));
 }
 
-/** The next hop to an address, on the link of the node's own one, if no default route has it; null if there is none. */
-export function nextHopOnLink(facts: NodeFacts, address: Address): Address | null {
+/**
+ * The next hop to an address, on the link of the node's own one, if no Node has its address while other next hops are Nodes; null if there is
+ * none. Where all are routers, or other addresses of nodes, none is strange. Nor is that of a default route.
+ */
+export function strangeHop(facts: NodeFacts, address: Address, isOfNode: (address: string) => boolean): Address | null {
   const {network = noNetworkFacts} = facts;
   const route = routeOf(network, address, {mark: 0, iif: 'lo'});
   const gateway = isUnicast(route) ? parseAddress(route.gateway ?? '') : null;
-  const isOfDefault = network.routes[address.family]?.some(
-    ({to, hops}) => to.prefix === 0 && hops.some(hop => hop.gateway === gateway?.text),
-  );
-  return isOnUplink(facts, gateway) && isOfDefault === false ? gateway : null;
+  if (gateway === null || !isOnUplink(facts, gateway) || isOfNode(gateway.text)) return null;
+  const {ofDefault, ofOthers} = gatewaysOf(network)[address.family];
+  return !ofDefault.has(gateway.text) && ofOthers.some(isOfNode) ? gateway : null;
 }
+
+const gatewaysOf = once(({routes}: NetworkFacts) => {
+  const of = (family: Family) => {
+    const [ofDefault, others] = partition(routes[family] ?? [], ({to}) => to.prefix === 0);
+    const hopsOf = (all: readonly Route[]): ReadonlySet<string> =>
+      new Set(all.flatMap(({hops}) => hops.flatMap(({gateway}) => gateway ?? [])));
+    return {ofDefault: hopsOf(ofDefault), ofOthers: [...hopsOf(others)]};
+  };
+  return {IPv4: of('IPv4'), IPv6: of('IPv6')};
+});
 
 /** Whether an address is in the network of the interface of the node's own one. */
 export function isOnUplink(facts: NodeFacts, address: Address | null): boolean {
