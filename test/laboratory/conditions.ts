@@ -122,7 +122,11 @@ export const conditions: readonly Scenario[] = [
     isPurpose: true,
   },
   {name: 'local-route-deleted', load: [sh('ip route del local 172.18.0.11 dev eth0 table local')]},
-  {name: 'next-hop-of-nobody', load: [sh('ip route replace 10.244.12.0/24 via 172.18.0.99')]},
+  // Of another network of pods the next hop is node-b: where all were routers, the one would be right.
+  {
+    name: 'next-hop-of-nobody',
+    load: [sh('ip route add 10.244.13.0/24 via 172.18.0.12; ip route replace 10.244.12.0/24 via 172.18.0.99')],
+  },
   {name: 'pod-by-link-of-other-pod', load: [sh('ip route replace 10.244.11.4 dev cali5')]},
   {name: 'ct-reply-destination', load: [rules('filter', '-I FORWARD -m conntrack --ctrepldst 172.18.0.11 -j DROP')], ...decided},
   {name: 'ct-reply-destination-unused', load: [rules('filter', '-I FORWARD -m conntrack --ctrepldst 192.0.2.0/24 -j DROP')], ...decided},
