@@ -44,6 +44,8 @@ const lines: readonly (readonly [line: string, cause: string])[] = [
     'E0101 00:00:00.000000       1 server.go:1039] "Failed to retrieve node info" err="nodes \\"ip-10-0-0-1\\" not found"',
     'no Node of the name',
   ],
+  ['E0101 proxier.go:104] Accept failed: accept tcp [::]:60995: too many open files', 'no file descriptors left'],
+  ['F0101 server.go:495] "Error running ProxyServer" err="failed to create fsnotify watcher: too many open files"', 'no inotify instances'],
   ['F0101 listen tcp 0.0.0.0:10256: bind: address already in use', 'another process listens'],
   [
     'E0101 00:00:00.000000       1 proxier.go:1900] "nftables sync failed" err="/dev/stdin:7:1-2: Error: Could not process rule: No such file or directory"',

@@ -224,6 +224,11 @@ const otherFailures: readonly KnownFailure[] = [
     remedy: 'Mount the file that the line names, or correct --config and clientConnection.kubeconfig.',
   },
   {
+    pattern: /\b(?:accept|dial|socket|open) .*too many open files/i,
+    cause: 'the process has no file descriptors left, of which each connection takes one',
+    remedy: 'Find out which connections it holds (ss -tnp on the node), and raise its limit of open files (LimitNOFILE, ulimit -n).',
+  },
+  {
     pattern: /too many open files/i,
     cause: 'the node has no inotify instances or files left',
     remedy: 'Raise fs.inotify.max_user_instances and fs.inotify.max_user_watches on the node.',
