@@ -20,7 +20,7 @@ export function listedRoutes(lines: readonly string[]): readonly ListedRoute[] |
   return isOnce ? routes : null;
 }
 
-/** Networks of pods of this node that a second route of the same list sends away. A list begins anew with another default route. */
+/** Networks of pods of this node that a second route of the same list sends away. A list begins again with another default route. */
 export function doubledRoutes(lines: readonly string[]): readonly string[] {
   if (!lines.some(line => line.includes(' dev '))) return [];
   const lists: ListedRoute[][] = [];
