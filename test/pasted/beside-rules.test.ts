@@ -166,6 +166,7 @@ describe('endpoints that kubectl prints as', () => {
 
   test('YAML whose fields are of other types tell nothing', () => {
     expect(said(slice('10.244.1.5').replace(/ports:\n.*\n/, 'ports: 5\n') + rules)).toBe('');
+    expect(said(`apiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  selector:\n  ports: 80\n${rules}`)).toBe('');
   });
 });
 

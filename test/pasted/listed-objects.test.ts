@@ -117,6 +117,17 @@ describe('objects as YAML, without rules', () => {
     expect(noDump(Buffer.from(`${slice('ready: false')}---\n${slice('ready: true')}`))).not.toContain(refused);
   });
 
+  test.each([
+    'kind: Service\nspec:\n  selector:\n  ports: 80\n',
+    'kind: Endpoints\nsubsets: [null]\n',
+    'kind: Deployment\nspec:\n  template:\n    metadata:\n      labels:\n    spec:\n      containers: [null, {ports: containerPort}]\n',
+    'kind: NetworkPolicy\nmetadata: 7\nspec: {policyTypes: 5, ingress:}\n',
+  ])('are told beside one whose fields are of other types (%j)', odd => {
+    const client = 'curl: (28) Failed to connect to 10.96.1.1 port 80 after 9 ms: Connection timed out\n';
+    expect(noDump(Buffer.from(`apiVersion: v1\n${odd}---\n${slice('ready: false')}`))).toContain(refused);
+    expect(noDump(Buffer.from(`${client}apiVersion: v1\n${odd}`))).toContain('a program that does not reach 10.96.1.1:80');
+  });
+
   test('show a port that the endpoints do not have by its name', () => {
     const objects = (name: string) =>
       Buffer.from(

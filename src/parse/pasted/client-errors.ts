@@ -1,7 +1,7 @@
 import {joinHostPort} from '../../model/address.ts';
 import {someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
-import {type ListedService, objectsIn} from './listed-objects.ts';
+import {fromObjects, type ListedService} from './listed-objects.ts';
 
 /** A program that did not reach a server, as it says. */
 interface ClientError {
@@ -48,22 +48,25 @@ export function refusedClients(lines: readonly string[], services: readonly List
 /** Policies that let nothing pass, where the text has none that lets something pass. */
 function closedByPolicies(lines: readonly string[]): readonly string[] {
   if (!lines.some(line => line.includes('NetworkPolicy'))) return [];
-  const policies = objectsIn(lines).flatMap(({kind, metadata, spec}) =>
-    kind === 'NetworkPolicy' ? [{metadata, ...(spec as PolicySpec | undefined)} as PolicySpec & {metadata?: {name?: string}}] : [],
-  );
-  const passes = policies.some(({ingress = [], egress = []}) => ingress.length > 0 || egress.length > 0);
-  return passes
-    ? []
-    : policies.map(({metadata, policyTypes = ['Ingress'], podSelector}) => {
-        const isAll = Object.keys(podSelector ?? {}).length === 0;
-        const ways = policyTypes.map(type => (type === 'Egress' ? 'out of' : 'into')).join(' and ');
-        return `NetworkPolicy ${metadata?.name ?? ''} lets nothing ${ways} ${isAll ? 'the pods of its namespace' : 'the pods that it selects'}${policyTypes.includes('Egress') ? ' (no requests to DNS either)' : ''}, unless another policy does: the network plugin drops the packets, whatever the rules of kube-proxy`;
-      });
+  const policies = fromObjects(lines, ({kind, metadata, spec}) => {
+    if (kind !== 'NetworkPolicy') return [];
+    const {podSelector, policyTypes = ['Ingress'], ingress, egress} = (spec ?? {}) as PolicySpec;
+    const isAll = Object.keys(podSelector ?? {}).length === 0;
+    const ways = policyTypes.map(type => (type === 'Egress' ? 'out of' : 'into')).join(' and ');
+    const {name = ''} = (metadata ?? {}) as {readonly name?: string};
+    return [
+      {
+        passes: [...(ingress ?? []), ...(egress ?? [])].length > 0,
+        text: `NetworkPolicy ${name} lets nothing ${ways} ${isAll ? 'the pods of its namespace' : 'the pods that it selects'}${policyTypes.includes('Egress') ? ' (no requests to DNS either)' : ''}, unless another policy does: the network plugin drops the packets, whatever the rules of kube-proxy`,
+      },
+    ];
+  });
+  return policies.some(({passes}) => passes) ? [] : policies.map(({text}) => text);
 }
 
 interface PolicySpec {
   readonly podSelector?: object;
   readonly policyTypes?: readonly string[];
-  readonly ingress?: readonly unknown[];
-  readonly egress?: readonly unknown[];
+  readonly ingress?: readonly unknown[] | null;
+  readonly egress?: readonly unknown[] | null;
 }

@@ -1,41 +1,18 @@
+import type {ServiceObject} from '../../model/api-objects.ts';
 import type {Fields} from '../attempt.ts';
 import {someOf} from '../../model/text.ts';
-import {objectsIn} from './listed-objects.ts';
-
-interface Declared {
-  readonly kind?: string;
-  readonly metadata?: {readonly name?: string; readonly namespace?: string; readonly labels?: Readonly<Record<string, string>>};
-  readonly spec?: {
-    readonly selector?: Readonly<Record<string, unknown>>;
-    readonly ports?: readonly {readonly port?: number; readonly targetPort?: number | string}[];
-    readonly template?: Pick<Declared, 'metadata' | 'spec'>;
-    readonly containers?: readonly {readonly ports?: readonly {readonly name?: string; readonly containerPort?: number}[]}[];
-  };
-}
+import {fromObjects, labelledBy, pairsOf} from './listed-objects.ts';
 
 /** Services whose target port no container of the pods that they select declares, where the text has both as YAML or JSON. */
 export function undeclaredPorts(lines: readonly string[]): readonly string[] {
   if (!lines.some(line => line.includes('containerPort'))) return [];
-  const objects: readonly Declared[] = objectsIn(lines).map((object: Fields) => object as Declared);
-  const makers = objects.flatMap(object => {
-    const pod = object.kind === 'Pod' ? object : object.spec?.template;
-    const ports = (pod?.spec?.containers ?? []).flatMap(container => container.ports ?? []);
-    return pod === undefined || ports.length === 0
-      ? []
-      : [
-          {
-            what: `${object.kind} ${object.metadata?.name ?? ''}`,
-            namespace: object.metadata?.namespace ?? '',
-            labels: pod.metadata?.labels ?? {},
-            ports,
-          },
-        ];
-  });
-  return objects.flatMap(({kind, metadata, spec}) => {
-    const wanted = Object.entries(spec?.selector ?? {});
+  const makers = fromObjects(lines, labelledBy).filter(({ports}) => ports.length > 0);
+  return fromObjects(lines, object => {
+    const {kind, metadata, spec} = object as Fields & ServiceObject;
+    const wanted = pairsOf(spec?.selector);
     if (kind !== 'Service' || wanted.length === 0) return [];
     const [maker, ...others] = makers.filter(
-      ({namespace, labels}) => namespace === (metadata?.namespace ?? '') && wanted.every(([key, value]) => labels[key] === value),
+      ({namespace, labels}) => namespace === (metadata?.namespace ?? '') && wanted.every(label => labels.includes(label)),
     );
     if (maker === undefined || others.length > 0) return [];
     const name = [metadata?.namespace ?? [], metadata?.name ?? ''].flat().join('/');

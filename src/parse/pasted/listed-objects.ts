@@ -1,7 +1,7 @@
 import {familyOf, joinHostPort} from '../../model/address.ts';
 import type {EndpointSliceObject, EndpointsObject, PodObject, ServiceObject, SliceEndpoint} from '../../model/api-objects.ts';
 import {pushTo} from '../../model/lists.ts';
-import {onceAsked} from '../../model/once.ts';
+import {once, onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
 import {attempt, type Fields, isObject} from '../attempt.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
@@ -79,9 +79,8 @@ export function listedObjects(lines: readonly string[]): string | null {
   const pending = rows.flatMap(({name, field}) =>
     field('EXTERNAL-IP') === '<pending>' ? `${name} (${field('CLUSTER-IP')}, ${field('PORT(S)')})` : [],
   );
-  const listed = listedIn(lines);
-  const empty = [...listed.empty];
-  const unmatched = listed.faults.map(text => ` ${text[0]?.toUpperCase()}${text.slice(1)}.`).join('');
+  const empty = [...listedIn(lines).empty];
+  const unmatched = faultsOf(lines);
   if (rows.length === 0 && empty.length === 0 && unmatched === '') return null;
   const waiting =
     pending.length === 0
@@ -94,6 +93,13 @@ export function listedObjects(lines: readonly string[]): string | null {
       ? ''
       : ` ${someOf(taken)}: in IPVS mode every node gives such an address to kube-ipvs0 and no longer reaches its node, and in other modes the ports of the Service are no longer those of the node.`;
   return `is what kubectl get prints, without rules.${waiting}${refused}${unmatched}${ofNodes} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
+}
+
+/** What is wrong with the Services of a text, each a sentence after a blank; empty if nothing is. */
+export function faultsOf(lines: readonly string[]): string {
+  return listedIn(lines)
+    .faults.map(text => ` ${text[0]?.toUpperCase()}${text.slice(1)}.`)
+    .join('');
 }
 
 /** External IPs that are addresses of nodes. Those of load balancers may be: ServiceLB of k3s gives them. */
@@ -148,7 +154,7 @@ export interface Listed {
 }
 
 /** What `kubectl get` and `kubectl describe` print of Services and endpoints, as tables and as YAML or JSON. */
-export function listedIn(lines: readonly string[]): Listed {
+export const listedIn = once((lines: readonly string[]): Listed => {
   const texts = new Map<string, string[]>();
   const services: ListedService[] = [];
   const inSlices = new Set<string>();
@@ -173,8 +179,8 @@ export function listedIn(lines: readonly string[]): Listed {
         balancers: isProgrammed(field('TYPE')) ? addressesIn(field('EXTERNAL-IP')) : [],
       });
   }
-  const objects = objectsIn(lines);
-  for (const each of [...described(lines), ...objects.flatMap(ofObject)]) {
+  const objects = fromObjects(lines, ofObject);
+  for (const each of [...described(lines), ...objects]) {
     if (each.selector !== undefined) selectors.set(each.name, each.selector);
     if (each.isOfSlice === true) inSlices.add(each.name);
     if (each.endpoints !== null) pushTo(texts, each.name, each.endpoints === '' ? '<none>' : each.endpoints);
@@ -193,14 +199,14 @@ export function listedIn(lines: readonly string[]): Listed {
     faults: [
       ...unselected(
         [...selectors].filter(([name]) => empty.has(name) || (!texts.has(name) && selectors.size <= maxUnlisted)),
-        [...lines.flatMap(podOf), ...objects.flatMap(labelledBy)],
+        [...lines.flatMap(podOf), ...fromObjects(lines, labelledBy)],
       ),
-      ...misnamedPorts(objects.flatMap(ofObject)),
+      ...misnamedPorts(objects),
       ...askedAtNodes(lines, services),
       ...failedProbes(lines),
     ],
   };
-}
+});
 
 /** MetalLB and kube-vip set no ipMode but VIP, and Kubernetes before 1.29 has no other. Up to 1.23 kube-proxy writes KUBE-XLB- and KUBE-FW-. */
 const withoutMode = /metallb|kube-?vip|\bKUBE-XLB-|\sv1\.[12]\d\.\d/i;
@@ -265,7 +271,7 @@ function described(lines: readonly string[]): readonly ListedObject[] {
 }
 
 /** Objects of the API that stand in a text as YAML or JSON. A part that cannot be read tells nothing. */
-export function objectsIn(lines: readonly string[]): readonly Fields[] {
+const objectsIn = once((lines: readonly string[]): readonly Fields[] => {
   const objects: Fields[] = [];
   const take = (value: unknown): void => {
     if (!isObject(value)) return;
@@ -283,6 +289,14 @@ export function objectsIn(lines: readonly string[]): readonly Fields[] {
     at = end - 1;
   }
   return objects;
+});
+
+/** What is made of the objects that a text has as YAML or JSON. Their fields may hold anything: one of which nothing can be made is left out. */
+export function fromObjects<T>(lines: readonly string[], make: (object: Fields) => readonly T[]): readonly T[] {
+  return objectsIn(lines).flatMap(object => {
+    const made = attempt(() => make(object));
+    return made instanceof Error ? [] : made;
+  });
 }
 
 function ofObject(object: Fields): readonly ListedObject[] {
@@ -407,14 +421,32 @@ function podOf(line: string): readonly Labelled[] {
   return labels === undefined ? [] : [{what: name, namespace: '', labels: labels.split(','), unready: isReady ? null : state}];
 }
 
-function labelledBy(object: Fields): readonly Labelled[] {
-  const {kind, metadata, spec} = object as Fields &
-    PodObject & {readonly spec?: {readonly template?: {readonly metadata?: PodObject['metadata']}}};
-  const labels = kind === 'Pod' ? metadata?.labels : spec?.template?.metadata?.labels;
-  if (typeof kind !== 'string' || (kind !== 'Pod' && spec?.template === undefined)) return [];
-  return [{what: `${kind} ${metadata?.name ?? ''}`, namespace: metadata?.namespace ?? '', labels: pairsOf(labels), unready: null}];
+/** A pod or what makes pods, with the ports that its containers declare. */
+export function labelledBy(object: Fields): readonly (Labelled & {readonly ports: readonly DeclaredPort[]})[] {
+  const {kind, metadata, spec} = object as Fields & PodTemplate & {readonly spec?: {readonly template?: PodTemplate}};
+  const pod: PodTemplate | undefined = kind === 'Pod' ? {metadata, spec} : spec?.template;
+  if (typeof kind !== 'string' || pod === undefined) return [];
+  return [
+    {
+      what: `${kind} ${metadata?.name ?? ''}`,
+      namespace: metadata?.namespace ?? '',
+      labels: pairsOf(pod.metadata?.labels),
+      unready: null,
+      ports: (pod.spec?.containers ?? []).flatMap(({ports}) => ports ?? []),
+    },
+  ];
 }
 
-function pairsOf(labels: Readonly<Record<string, string>> = {}): readonly string[] {
-  return Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+interface PodTemplate {
+  readonly metadata?: PodObject['metadata'] | undefined;
+  readonly spec?: {readonly containers?: readonly {readonly ports?: readonly DeclaredPort[]}[]} | undefined;
+}
+
+interface DeclaredPort {
+  readonly name?: string;
+  readonly containerPort?: number;
+}
+
+export function pairsOf(labels: Readonly<Record<string, string>> | null | undefined): readonly string[] {
+  return Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`);
 }

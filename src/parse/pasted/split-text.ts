@@ -8,7 +8,7 @@ import {capturedPackets, waitingConnections} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
 import {clientErrors, refusedClients} from './client-errors.ts';
 import {undeclaredPorts} from './declared-ports.ts';
-import {listedIn, listedObjects} from './listed-objects.ts';
+import {faultsOf, listedIn, listedObjects} from './listed-objects.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
 import {isTableFull, listedSwitches, refusingHosts, stoppedPackets} from './kernel-lines.ts';
 import {asSavedSets, listedDevice, unservedIn} from './listed-state.ts';
@@ -105,9 +105,7 @@ function describedService(lines: readonly string[]): string | null {
     ? ' Without a selector its endpoints are those of an EndpointSlice or Endpoints that somebody writes: its name and ports must be those of the Service.'
     : selector === '<none>'
       ? ''
-      : listedIn(lines)
-          .faults.map(text => ` ${text[0]?.toUpperCase()}${text.slice(1)}.`)
-          .join('') || ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
+      : faultsOf(lines) || ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
   const said =
     ends === '<none>' || ends === ''
       ? `${service} has no endpoint${why}: kube-proxy refuses connections to it by design.${pods}`
