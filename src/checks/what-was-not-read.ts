@@ -112,6 +112,11 @@ export const dumpUnreliable: Check<'ST506'> = {
         family,
         remedy: misprintRemedy(misprint),
         actual: rules.slice(0, 3),
+        // Of a rule that is missing in part, the effect is seen at once.
+        gist:
+          rules[0]?.chain === 'KUBE-FIREWALL'
+            ? 'a rule of KUBE-FIREWALL drops every packet, or this dump does not show its mark'
+            : undefined,
         message: `${family}: ${what}: ${whoReads('iptables', reader, version)}`,
         ...onNode({api, node}, commandLine`${`${iptables(family)}-save`}`),
       };

@@ -224,10 +224,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST503: 'kube-proxy reports another mode than the kernel holds',
   ST504: "the masquerade rules do not fit the pod network, endpoints may see the node's address in place of a pod's",
   ST505: 'kube-proxy does not apply changes',
-  ST506: ({actual: [rule] = []}) =>
-    rule?.chain === 'KUBE-FIREWALL'
-      ? 'a rule of KUBE-FIREWALL drops every packet, or this dump does not show its mark'
-      : 'the dump does not show the rules as they are',
+  ST506: ({gist}) => gist ?? 'the dump does not show the rules as they are',
   ST507: 'kube-proxy runs under another node name, no endpoint is local',
   ST508: 'tracked connections still go to an address that is no endpoint',
   ST509: 'kube-proxy does not know the zone of its node',

@@ -2,7 +2,7 @@ import {newestKnownMinor} from '../model/proxy-config.ts';
 import {onlyRules, type Report, sumOf, whyNothingChecked} from '../model/report.ts';
 import type {UnservedKind} from '../model/service-port.ts';
 import {namespacedName, plural, someOf} from '../model/text.ts';
-import type {Severity} from '../model/finding.ts';
+import type {Finding, Severity} from '../model/finding.ts';
 import {type Cause, causesOf} from './headline.ts';
 import {nodeList} from './names-of-nodes.ts';
 import {type Provenance, readTime} from './renderer.ts';
@@ -136,10 +136,8 @@ function whatIsMissing(report: Report, provenance: Provenance | undefined): stri
   const {nodesUnread, nodesChecked} = summary;
   const unread = new Set(nodes.filter(({status}) => status === 'unread').map(({name}) => name));
   // What was not read is a warning too, and was said. Other warnings of nodes that were not checked say why, but those of rules alone.
-  const isOfRules = ({code, actual: [rule] = []}: Report['findings'][number]): boolean =>
-    nodesChecked === 0 &&
-    summary.services === 0 &&
-    (/^ST(?:[23]|50[158])/.test(code) || (code === 'ST506' && rule?.chain === 'KUBE-FIREWALL'));
+  const isOfRules = ({code, gist}: Finding): boolean =>
+    nodesChecked === 0 && summary.services === 0 && (/^ST(?:[23]|50[158])/.test(code) || (code === 'ST506' && gist !== undefined));
   const seen = findings.filter(
     finding => !finding.code.startsWith('ST9') && (finding.node === undefined || !unread.has(finding.node) || isOfRules(finding)),
   );
