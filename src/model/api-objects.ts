@@ -83,7 +83,12 @@ export type NetworkPolicyObject = ApiObject<
           | null;
       };
       readonly policyTypes?: readonly string[] | null;
-      readonly ingress?: readonly {readonly from?: readonly {readonly ipBlock?: {readonly cidr: string}}[] | null}[] | null;
+      readonly ingress?:
+        | readonly {
+            readonly from?: readonly {readonly ipBlock?: {readonly cidr: string}}[] | null;
+            readonly ports?: readonly {readonly protocol?: string; readonly port?: unknown; readonly endPort?: number}[] | null;
+          }[]
+        | null;
     };
   }
 >;

@@ -133,7 +133,14 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
             fields: {matchLabels: labels, matchExpressions: {list: {fields: {key: labelKey, operator: 'kept', values: {list: 'word'}}}}},
           },
           policyTypes: 'kept',
-          ingress: {list: {fields: {from: {list: {fields: {ipBlock: {fields: {cidr: 'address', except: {list: 'address'}}}}}}}}},
+          ingress: {
+            list: {
+              fields: {
+                from: {list: {fields: {ipBlock: {fields: {cidr: 'address', except: {list: 'address'}}}}}},
+                ports: {list: {fields: {protocol: 'kept', port: portName, endPort: 'kept'}}},
+              },
+            },
+          },
         },
       },
     },

@@ -128,3 +128,13 @@ test("a slice that is no Service's is named beside a Service without a selector 
     containing('no EndpointSlice gives it endpoints. Connections'),
   ]);
 });
+
+test('pods without an address of the family of their Service are said to be so', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.slices('infra/six', slice => ({...slice, endpoints: []}));
+  const message = () => given.findings().find(({code, service}) => code === 'ST101' && service?.name === 'six')?.message;
+  expect(message()).toContain('its selector matches dns-1, dns-2, and no EndpointSlice holds an endpoint of it');
+  given.api(({pods}) => ({pods: (pods ?? []).map(pod => ({...pod, status: {...pod.status, podIPs: [{ip: pod.status?.podIP ?? ''}]}}))}));
+  expect(message()).toContain('its selector matches dns-1, dns-2, none of which has an address of IPv6');
+});

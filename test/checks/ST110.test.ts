@@ -124,3 +124,24 @@ async function cluster(): Promise<Scenario> {
   given.leaveOutNodes();
   return given;
 }
+
+test('a node port that is a host port of a pod is reported, unless the pod is an endpoint of the Service', async () => {
+  const told = async (name: string, port: object, status: object = {}) => {
+    const given = await cluster();
+    given.api(({pods}) => ({
+      pods: (pods ?? []).map(pod =>
+        pod.metadata.name === name
+          ? {...pod, spec: {...pod.spec, containers: [{name: 'c', ports: [port]}]}, status: {...pod.status, phase: 'Running', ...status}}
+          : pod,
+      ),
+    }));
+    return given.newFindings().flatMap(({code, message}) => (code === 'ST110' ? [message] : []));
+  };
+  expect(await told('solo-1', {containerPort: 8080, hostPort: 30080})).toEqual([
+    containing('shop/nodeport:http: its node port 30080/TCP is a host port of pod shop/solo-1 on node-a too'),
+  ]);
+  expect(await told('web-1', {containerPort: 8080, hostPort: 30080})).toEqual([]);
+  expect(await told('solo-1', {containerPort: 8080, hostPort: 30080, protocol: 'UDP'})).toEqual([]);
+  expect(await told('solo-1', {containerPort: 8080, hostPort: 30080, hostIP: '127.0.0.1'})).toEqual([]);
+  expect(await told('solo-1', {containerPort: 8080, hostPort: 30080}, {phase: 'Succeeded'})).toEqual([]);
+});

@@ -83,3 +83,14 @@ test('says that no policy lets anybody in, of a cluster IP too', async () => {
 test('a policy that closes pods is no finding where another one lets somebody in', async () => {
   expect(await found([policy({}), policy({podSelector: {}, ingress: [{from: [{}]}]}, 'shop', 'open')])).toEqual([]);
 });
+
+test('says that no policy lets anybody in to the ports of the pods', async () => {
+  const ofPorts = (...ports: readonly object[]) =>
+    found([policy({podSelector: {}, ingress: [{ports}]})], given =>
+      given.api(({services}) => ({services: (services ?? []).filter(({metadata}) => metadata.name === 'web')})),
+    );
+  expect(await ofPorts({port: 80})).toEqual([expect.stringContaining('lets any connection in to the ports of the pods (TCP 8080): ')]);
+  expect(await ofPorts({port: 8080, protocol: 'UDP'})).toHaveLength(1);
+  for (const port of [{port: 8080}, {port: 8000, endPort: 8090}, {port: 'http'}, {protocol: 'TCP'}])
+    expect(await ofPorts({port: 80}, port)).toEqual([]);
+});

@@ -771,7 +771,7 @@ const cases: readonly Case[] = [
   {
     ...{code: 'ST611', title: 'one node has no route of its own', severity: 'warning'},
     fires: {...flannel(1450), change: addPodOnThirdNode},
-    says: 'packets for endpoints on node-c (10.244.13.7) go to the default gateway 172.18.0.1',
+    says: 'packets for endpoints on node-c (10.244.13.7) go to the default gateway 172.18.0.1, while there are routes',
     silent: {
       'no node has one': {change: addPodOnThirdNode},
       'each node has one': {
@@ -783,7 +783,20 @@ const cases: readonly Case[] = [
       },
     },
   },
+  {
+    ...{code: 'ST611', title: 'the tunnel to other nodes is down', severity: 'warning'},
+    fires: {links: [tunnel([])], change: addPodOnThirdNode},
+    says: 'while flannel.1, the tunnel to other nodes, is down',
+    silent: {
+      'it is up': {links: [tunnel(['UP'])], change: addPodOnThirdNode},
+      'another is up': {links: [tunnel([]), {...tunnel(['UP']), ifname: 'flannel.2'}], change: addPodOnThirdNode},
+    },
+  },
 ];
+
+function tunnel(flags: readonly string[]): object {
+  return {ifname: 'flannel.1', flags, promiscuity: 0, mtu: 1450, linkinfo: {info_kind: 'vxlan'}};
+}
 
 const flannelRules = (given: Scenario, guarded: boolean): void => {
   const dump = given.rules('node-a').toString();

@@ -29,6 +29,7 @@ import {holdsThirdPartyRules, strayChains} from './iptables-rules.ts';
 import {neighborSymptoms} from './neighbor-discovery.ts';
 import {maySelect, PolicyRefusals} from './network-policies.ts';
 import {isOwnTable, masquerades} from './node-rule.ts';
+import {tunnelSymptoms} from './tunnel-ports.ts';
 import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import type {NodeRules} from '../proxy-mode.ts';
 import {portsOfPod} from '../../expect/own-pods.ts';
@@ -103,6 +104,7 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
   return [
     ...onBridges,
     ...ofNeighbors,
+    ...tunnelSymptoms(thirdPartyCase.sides.all, walks),
     ...healthCheckSymptoms({side: thirdPartyCase.sides.all, ports, groups: walks.groups, effects: walks.effects}),
     ...hostPortSymptoms({side: thirdPartyCase.sides.all, rules, tables, groups: walks.groups, effects: walks.effects}),
     ...symptoms,

@@ -247,5 +247,11 @@ export function podsAstray(context: NodeCheckContext, family: Family): readonly 
     const route = address === null ? 'unknown' : routeTo(context, address);
     return route !== 'unknown' && hasOwn(route);
   });
-  return isRouted || unroutedPods(context, family, hasOwn).length > 0 ? astray : [];
+  return isRouted || downTunnel(networkOf(context)) !== null || unroutedPods(context, family, hasOwn).length > 0 ? astray : [];
+}
+
+/** A tunnel that somebody made, where all such are down: the kernel took their routes away. */
+export function downTunnel({links}: NetworkFacts): string | null {
+  const tunnels = (links ?? []).filter(({kind}) => kind === 'vxlan' || kind === 'geneve' || kind === 'wireguard');
+  return tunnels.every(({isUp}) => !isUp) ? (tunnels[0]?.name ?? null) : null;
 }

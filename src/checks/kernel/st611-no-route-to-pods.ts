@@ -17,6 +17,7 @@ import {
 } from './policy-routes.ts';
 import {
   defaultRoute,
+  downTunnel,
   familiesOnNode,
   linksOfTooMany,
   misledPods,
@@ -173,7 +174,9 @@ export const noRouteToPods: Check<'ST611'> = {
         };
       const astray = podsAstray(context, family);
       if (cut !== null || astray.length === 0) continue;
-      const message = `packets for endpoints on ${nodesIn(astray)} go to the default gateway ${usual.gateway}, while there are routes to the pods of other nodes: the network may not know where they are.`;
+      const tunnel = downTunnel(networkOf(context));
+      const why = tunnel === null ? 'there are routes to the pods of other nodes' : `${tunnel}, the tunnel to other nodes, is down`;
+      const message = `packets for endpoints on ${nodesIn(astray)} go to the default gateway ${usual.gateway}, while ${why}: the network may not know where they are.`;
       yield {family, severity: 'warning', message, ...run(routeGet(astray))};
     }
   },

@@ -8,7 +8,7 @@ import {namespacedName, someOf} from '../../model/text.ts';
 import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {editService, showPods} from '../commands/commands.ts';
-import {portsOfPod} from '../../expect/own-pods.ts';
+import {addressesOfPod, portsOfPod} from '../../expect/own-pods.ts';
 
 export const nodePortCollision: Check<'ST110'> = {
   code: 'ST110',
@@ -38,11 +38,23 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
   const asked = new Set(services);
   const hosts = onceAsked(() => new Set((api.nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).map(({address}) => address))));
   for (const entries of families.map(family => view.entries(family, proxy))) {
-    const owners = new Map(
+    const owners = new Map<string, Pick<PortEntry, 'port' | 'set'>>(
       entries.flatMap(({port, set}) => (port.nodePort === 0 ? [] : [[`${port.nodePort}/${port.protocol}`, {port, set}] as const])),
     );
     if (owners.size === 0) continue;
     const told = new Set<ServicePort>();
+    for (const {pod, key} of hostPorts(api.pods ?? [])) {
+      const owner = owners.get(key);
+      if (owner === undefined || told.has(owner.port) || !asked.has(owner.port.object)) continue;
+      if (owner.set.endpoints.some(({address}) => addressesOfPod(pod).includes(address))) continue;
+      told.add(owner.port);
+      yield {
+        ...ofPort(owner.port),
+        variant: 'port-of-node-program',
+        message: `${owner.port.servicePortName}: its ${nodePortText(owner.port)} is a host port of pod ${namespacedName(pod.metadata)} on ${pod.spec?.nodeName} too: there one of the two gets all connections`,
+        ...editService(nameOf(owner.port.object)),
+      };
+    }
     for (const {port, set} of entries) {
       for (const {address, port: number, hostPort} of set.endpoints) {
         const owner = owners.get(`${number}/${port.protocol}`);
@@ -60,6 +72,17 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
     }
   }
 }
+
+/** `30080/TCP` of pods that run in networks of their own, at all addresses of their nodes. */
+const hostPorts = once((pods: readonly PodObject[]) =>
+  pods
+    .filter(({spec, status}) => status?.phase === 'Running' && spec?.hostNetwork !== true)
+    .flatMap(pod =>
+      portsOfPod(pod).flatMap(({hostPort = 0, protocol = 'TCP', hostIP = ''}) =>
+        hostPort === 0 || !/^(?:0\.0\.0\.0|::)?$/.test(hostIP) ? [] : [{pod, key: `${hostPort}/${protocol}`}],
+      ),
+    ),
+);
 
 /** Claims by more than one Service port. Few addresses have several ports, so claims are only compared in detail for those. */
 function claims({view, proxy}: ClusterContext): ReadonlyMap<string, ReadonlySet<ServicePort>> {

@@ -5,6 +5,7 @@ import {families, familyOf} from '../../model/address.ts';
 import {type EndpointSliceObject, type PodObject, type ServiceObject, type SlicePort, selectorText} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
+import {addressesOfPod} from '../../expect/own-pods.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
@@ -95,7 +96,11 @@ function whyEmpty({port, set}: PortEntry, {api, proxy}: ClusterContext): string 
   const pods = matchingPods(object, api);
   if (pods === null) return `no ${holder} holds an endpoint for it (selector ${selectorText(object)})`;
   if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
-  return `its selector matches ${someOf(pods.map(({metadata}) => metadata.name))}, and no ${holder} holds an endpoint of it`;
+  const names = someOf(pods.map(({metadata}) => metadata.name));
+  const addresses = pods.flatMap(addressesOfPod);
+  return addresses.length > 0 && !addresses.some(address => familyOf(address) === port.family)
+    ? `its selector matches ${names}, none of which has an address of ${port.family}`
+    : `its selector matches ${names}, and no ${holder} holds an endpoint of it`;
 }
 
 /** A slice that somebody wrote, and that is no Service's; empty if there is none in the namespace. Controllers delete theirs. */

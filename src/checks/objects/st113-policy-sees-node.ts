@@ -1,5 +1,6 @@
 import {isForIngress, selects} from '../../analyze/third-party/network-policies.ts';
 import type {NetworkPolicyObject} from '../../model/api-objects.ts';
+import {partition} from '../../model/lists.ts';
 import {plural, namespacedName, someOf} from '../../model/text.ts';
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
@@ -42,23 +43,42 @@ export const policySeesNode: Check<'ST113'> = {
   },
 };
 
-/** Services whose pods no policy lets anybody in to. */
+/** Services to whose ports, as their pods have them, no policy lets anybody in. */
 function* closedTo(all: readonly NetworkPolicyObject[], context: ClusterContext): Iterable<Observation> {
-  const closing = all.filter(({spec}) => (spec?.ingress ?? []).length === 0);
-  if (closing.length === 0) return;
+  if (!all.some(policy => (policy.spec?.ingress ?? []).every(({ports}) => (ports ?? []).length > 0))) return;
   for (const [object, entries] of Map.groupBy(askedEntries(context), ({port}) => port.object)) {
     const {selector} = object.spec ?? {};
-    if (selector == null || entries.every(({set}) => set.endpoints.length === 0)) continue;
+    const ports = entries.flatMap(({port: {protocol}, set}) => set.endpoints.map(({port}) => ({protocol, port})));
+    if (selector == null || ports.length === 0) continue;
     const namespace = object.metadata.namespace ?? 'default';
     const own = all.filter(({metadata}) => (metadata.namespace ?? 'default') === namespace);
-    const names = own.filter(policy => closing.includes(policy) && selects(policy, selector) === true);
-    if (names.length === 0 || own.some(policy => !closing.includes(policy) && selects(policy, selector) !== false)) continue;
+    const [open, closing] = partition(own, policy => ports.some(port => admits(policy, port)));
+    const named = closing.filter(policy => selects(policy, selector) === true);
+    if (named.length === 0 || open.some(policy => selects(policy, selector) !== false)) continue;
+    const names = someOf(named.map(({metadata}) => namespacedName(metadata)));
+    const to = named.every(({spec}) => (spec?.ingress ?? []).length === 0)
+      ? ''
+      : ` to the ports of the pods (${someOf([...new Set(ports.map(({protocol, port}) => `${protocol} ${port}`))])})`;
     yield {
       service: nameOf(object),
-      message: `${namespacedName(object.metadata)}: NetworkPolicy ${someOf(names.map(({metadata}) => namespacedName(metadata)))} selects its pods, and no NetworkPolicy lets any connection in: where the network plugin carries policies out, only a pod's own node reaches it`,
-      remedy: 'Write a NetworkPolicy that lets the clients in (ingress), or delete this one.',
+      message: `${namespacedName(object.metadata)}: NetworkPolicy ${names} selects its pods, and no NetworkPolicy lets any connection in${to}: where the network plugin carries policies out, only a pod's own node reaches it`,
+      remedy:
+        'Write a NetworkPolicy that lets the clients in (ingress; ports are those of the pods, not of the Service), or delete this one.',
     };
   }
+}
+
+/** Whether a policy lets somebody in to a port, or may: which port has a name, pods tell. */
+function admits({spec}: NetworkPolicyObject, {protocol, port}: {readonly protocol: string; readonly port: number}): boolean {
+  return (spec?.ingress ?? []).some(
+    ({ports}) =>
+      (ports ?? []).length === 0 ||
+      ports?.some(
+        one =>
+          (one.protocol ?? 'TCP') === protocol &&
+          (typeof one.port !== 'number' || one.port === port || (one.port <= port && port <= (one.endPort ?? 0))),
+      ),
+  );
 }
 
 /** A rule without senders, or with all addresses, lets everybody in, to some port at least. */

@@ -127,7 +127,14 @@ export const networkPolicyShape: Shape = {
       fields: {
         podSelector: labelSelector,
         policyTypes: strings,
-        ingress: {list: {fields: {from: {list: {fields: {ipBlock: {fields: {cidr: 'string', except: strings}}}}}}}},
+        ingress: {
+          list: {
+            fields: {
+              from: {list: {fields: {ipBlock: {fields: {cidr: 'string', except: strings}}}}},
+              ports: {list: {fields: {protocol: 'string', endPort: 'number'}}},
+            },
+          },
+        },
       },
     },
   },
