@@ -201,9 +201,9 @@ function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, podsOn, find}: Other
   if (node === null) return null;
   const isPod = isOwnPod?.(address.text) === true;
   if (node !== facts.name) {
-    const hop = strangeHop(facts, address, own => nodeOf(own) !== null);
+    const strange = strangeHop(facts, address, own => nodeOf(own) !== null);
     const isNear = find(node)?.facts.hostIPs.some(text => isOnUplink(facts, parseAddress(text))) === true;
-    if (hop !== null && isNear) return `${hop.text}, which is the address of no Node`;
+    if (strange !== null && isNear) return `${strange.hop}, which is the address of no Node`;
   } else if (isPod) {
     const link = crowdedLinks(facts, address.family, podsOn?.(node, address.family) ?? []).find(({addresses}) =>
       addresses.includes(address.text),

@@ -105,7 +105,7 @@ export function parsePolicyRules(text: string, family: Family): readonly PolicyR
 /** What is evaluated, or no condition, as the realm that a rule gives packets. */
 const knownFields = new Set(
   [
-    'priority not src srclen dst dstlen fwmark fwmask tos iif iif_detached table suppress_prefixlen goto unresolved nop action protocol',
+    'priority not src srclen dst dstlen fwmark fwmask tos iif iif_detached table suppress_prefixlen suppress_ifgroup goto unresolved nop action protocol',
     'flow_from flow_to',
     'ipproto sport sport_start sport_end dport dport_start dport_end uid_start uid_end',
   ].flatMap(names => names.split(' ')),
@@ -157,7 +157,16 @@ function actionOf(fields: Fields): PolicyRule['action'] {
   const target = fields['goto'];
   if (typeof target === 'number') return {kind: 'goto', priority: target};
   if ('nop' in fields || target === 'none') return {kind: 'nop'};
-  if ('table' in fields) return {kind: 'lookup', table: tableOf(fields['table']), suppressedPrefix: numberOf(fields['suppress_prefixlen'])};
+  if ('table' in fields) {
+    const group = fields['suppress_ifgroup'];
+    const suppressedPrefix = numberOf(fields['suppress_prefixlen']);
+    return {
+      kind: 'lookup',
+      table: tableOf(fields['table']),
+      suppressedPrefix,
+      ...(group === undefined ? {} : {suppressedGroup: String(group)}),
+    };
+  }
   // The table of a VRF is that of the packet's interface.
   return {kind: 'unknown'};
 }

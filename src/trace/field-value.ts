@@ -91,6 +91,8 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       return {kind: 'number', value: 0};
     case 'hops':
       return packet.hops === undefined ? {kind: 'between', low: fewestHops, high: 255} : {kind: 'number', value: packet.hops};
+    case 'tos':
+      return packet.tos === undefined ? unknown : {kind: 'number', value: packet.tos};
     case 'tcp flags':
       if (packet.protocol !== 'tcp') return none;
       return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};

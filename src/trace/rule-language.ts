@@ -79,6 +79,8 @@ export type FieldName =
   | 'header length'
   | 'fragment offset'
   | 'hops'
+  /** The type of service, which the sender chooses unless a rule sets it. */
+  | 'tos'
   | 'tcp flags'
   | 'iif'
   | 'oif'

@@ -473,6 +473,10 @@ const cases: readonly Case[] = [
         [],
         ...['10.244.12.4', '10.244.12.0/24'].map(dst => ({dst, gateway: '169.254.1.1', dev: 'veth9'})),
       ),
+      'several gateways are': podLinks([], {
+        dst: '10.244.12.4',
+        nexthops: ['169.254.1.1', '169.254.1.2'].map(gateway => ({gateway, dev: 'veth9'})),
+      }),
       'a tunnel leads there': {...nodesOverWireGuard(1370), routes: [{dst: '10.244.12.4', dev: 'wg0'}]},
     },
   },
@@ -595,6 +599,51 @@ const cases: readonly Case[] = [
       'it is a router elsewhere': toPods('172.19.0.99', '172.18.0.13'),
       'a router has the routes to all pods': toPods('172.18.0.99', '172.18.0.99'),
       'nodes reach one another by addresses that the API does not have': toPods('172.18.0.98', '172.18.0.99'),
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'one of two next hops to pods of another node is the address of no Node', severity: 'warning'},
+    fires: {routes: bothHops('172.18.0.99')},
+    says: 'a share of the packets for endpoints on node-b (10.244.12.9) go to 172.18.0.99, which is the address of no Node',
+    silent: {
+      'both are Nodes': {routes: bothHops('172.18.0.13')},
+      'it is a router elsewhere': {routes: bothHops('172.19.0.99')},
+      'both are routers': {
+        routes: [
+          {
+            ...bothHops('172.18.0.98')[0],
+            nexthops: [
+              {gateway: '172.18.0.98', dev: 'eth0'},
+              {gateway: '172.18.0.99', dev: 'eth0'},
+            ],
+          },
+        ],
+      },
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'the route to one pod leads to another Node than that to all pods of its node', severity: 'error'},
+    fires: {routes: [...(toPods('172.18.0.12').routes ?? []), {dst: '10.244.12.4', gateway: '172.18.0.13', dev: 'eth0'}]},
+    says: 'packets to addresses on node-b (10.244.12.4) go to 172.18.0.13, the address of node-c: what Services send there does not arrive.',
+    silent: {
+      'another node leads to all of them': toPods('172.18.0.13'),
+      'it leads to its node': {
+        routes: [...(toPods('172.18.0.13').routes ?? []), {dst: '10.244.12.4', gateway: '172.18.0.12', dev: 'eth0'}],
+      },
+      'it is no endpoint': {routes: [...(toPods('172.18.0.12').routes ?? []), {dst: '10.244.12.99', gateway: '172.18.0.13', dev: 'eth0'}]},
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'the next hop to a pod of another node is a pod here', severity: 'error'},
+    fires: podLinks(
+      [],
+      {dst: '10.244.12.4', gateway: '10.244.11.5', dev: 'veth9'},
+      {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
+    ),
+    says: 'packets to addresses on node-b (10.244.12.4) go to 10.244.11.5, a pod of this node: what Services send there does not arrive.',
+    silent: {
+      'it leads to a network of no node': podLinks([], {dst: '192.168.0.0/16', gateway: '10.244.11.5', dev: 'veth9'}),
+      'it is none': podLinks([], ...['10.244.12.4', '10.244.12.0/24'].map(dst => ({dst, gateway: '10.89.0.3', dev: 'veth9'}))),
     },
   },
   {
@@ -859,6 +908,11 @@ function moveDefault(given: Scenario): void {
 /** The next hops to the pods of node-b and node-c. */
 function toPods(...gateways: readonly string[]): Given {
   return {routes: gateways.map((gateway, at) => ({dst: `10.244.${12 + at}.0/24`, gateway, dev: 'eth0'}))};
+}
+
+/** Two next hops to the pods of node-b: the node itself, and another one. */
+function bothHops(other: string): readonly [object] {
+  return [{dst: '10.244.12.0/24', nexthops: ['172.18.0.12', other].map(gateway => ({gateway, dev: 'eth0'}))}];
 }
 
 function ledBy(...names: readonly string[]): Given {

@@ -127,6 +127,39 @@ export const conditions: readonly Scenario[] = [
     name: 'next-hop-of-nobody',
     load: [sh('ip route add 10.244.13.0/24 via 172.18.0.12; ip route replace 10.244.12.0/24 via 172.18.0.99')],
   },
+  {name: 'next-hop-of-nobody-beside', load: [sh('ip route replace 10.244.12.0/24 nexthop via 172.18.0.12 nexthop via 172.18.0.99')]},
+  {name: 'far-pod-via-pod', load: [sh('ip route add 10.244.12.4 via 10.244.11.4 dev cali4 onlink')]},
+  {
+    name: 'ip-rule-suppressed-group',
+    load: [secondUplink('pref 200', 'link set eth0 group 5', 'rule add lookup main suppress_ifgroup 5 pref 100')],
+  },
+  {
+    name: 'ip-rule-suppressed-other-group',
+    load: [secondUplink('from 192.0.2.0/24 pref 200', 'link set eth1 group 5', 'rule add lookup main suppress_ifgroup 5 pref 100')],
+    ...decided,
+  },
+  {
+    name: 'nft-loose-reverse-path',
+    load: [nftChain('prerouting priority 10; policy accept;', 'meta l4proto ipv6-icmp accept', 'fib saddr . mark oif missing drop')],
+    ...decided,
+  },
+  {
+    name: 'set-return-nomatch',
+    load: [
+      ipset('create allow hash:net', 'add allow 10.244.0.0/16', 'add allow 10.244.11.4 nomatch'),
+      rules('filter', '-I FORWARD -m set --return-nomatch --match-set allow src -j DROP'),
+    ],
+  },
+  {
+    name: 'dscp-set-and-dropped',
+    load: [
+      rules(
+        'mangle',
+        '-A FORWARD -j DSCP --set-dscp-class AF31',
+        '-A POSTROUTING -o cali+ -s 10.244.0.0/16 -m dscp --dscp-class AF31 -j DROP',
+      ),
+    ],
+  },
   {name: 'pod-by-link-of-other-pod', load: [sh('ip route replace 10.244.11.4 dev cali5')]},
   {name: 'ct-reply-destination', load: [rules('filter', '-I FORWARD -m conntrack --ctrepldst 172.18.0.11 -j DROP')], ...decided},
   {name: 'ct-reply-destination-unused', load: [rules('filter', '-I FORWARD -m conntrack --ctrepldst 192.0.2.0/24 -j DROP')], ...decided},

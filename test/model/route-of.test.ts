@@ -59,7 +59,7 @@ describe('with the usual rules', () => {
   test('several next hops are one interface, or unknown', () => {
     const via = (...devices: readonly string[]) =>
       facts([{dst: 'default', nexthops: devices.map((dev, at) => ({dev, gateway: `10.0.0.${at}`}))}]);
-    expect(lookUp('198.51.100.1', via('eth0', 'eth0'))).toMatchObject({kind: 'unicast', dev: 'eth0', gateway: null});
+    expect(lookUp('198.51.100.1', via('eth0', 'eth0'))).toMatchObject({dev: 'eth0', gateway: null, gateways: ['10.0.0.0', '10.0.0.1']});
     expect(lookUp('198.51.100.1', via('eth0', 'eth1'))).toBe('unknown');
   });
 
@@ -104,6 +104,9 @@ describe('with rules of its own', () => {
     const suppressed = own({priority: 10, src: 'all', table: 'main', suppress_prefixlen: 0}, {priority: 11, src: 'all', table: '100'});
     expect(lookUp('198.51.100.1', suppressed)).toMatchObject({dev: 'eth1'});
     expect(lookUp('10.244.12.9', suppressed)).toMatchObject({dev: 'eth0'});
+    const byGroup = own({priority: 10, src: 'all', table: 'main', suppress_ifgroup: '5'}, {priority: 11, src: 'all', table: '100'});
+    expect(lookUp('10.244.12.9', {...byGroup, links: parseLinks('[{"ifname":"eth0","group":"5"}]')})).toMatchObject({dev: 'eth1'});
+    expect(lookUp('10.244.12.9', byGroup)).toMatchObject({dev: 'eth0'});
     const refused = facts([{type: 'prohibit', dst: 'default'}], [{priority: 10, src: 'all', table: 'main', suppress_prefixlen: 0}]);
     expect(lookUp('10.244.12.9', refused)).toEqual({kind: 'unreachable'});
   });

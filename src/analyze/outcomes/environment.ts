@@ -70,7 +70,9 @@ export function environmentOf(
 
 function gatewayTo({network = noNetworkFacts}: NodeFacts, packet: Packet): string | null {
   const route = routeOf(network, packet.destination, routeQuery(packet));
-  return route === 'unknown' || route.kind === 'unreachable' ? null : (route.gateway ?? '');
+  return route === 'unknown' || route.kind === 'unreachable' || (route.kind === 'unicast' && route.gateways !== undefined)
+    ? null
+    : (route.gateway ?? '');
 }
 
 function linksWith({network}: NodeFacts, property: LinkProperty, value: string): readonly string[] | null {

@@ -102,7 +102,7 @@ export function unmasqueraderOf(path: readonly NodeRule[], isOwn: (rule: NodeRul
     (leaving < 0 ? [] : from(leaving)).findLast(endsPostrouting) ??
     path.findLast(rule => !isOwn(rule) && isOfNft(rule.table) && takesPackets(rule)) ??
     // In IPVS mode a rule that keeps packets from kube-proxy's chains keeps them from being marked, and not from being balanced.
-    (marking < 0 ? interceptorOf(from(0).filter(rule => !untracks(rule))) : null)
+    (marking < 0 ? interceptorOf(from(0)) : null)
   );
 }
 

@@ -12,7 +12,7 @@ import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
-import {crowdedLinks, isOnUplink, leadsToNoNode, misledTo, nodeBehind, outsideOf, strangeHop} from '../../model/node/policy-routing.ts';
+import {crowdedLinks, isOnUplink, leadsToNoNode, misledTo, nodesBehind, outsideOf, strangeHop} from '../../model/node/policy-routing.ts';
 
 /** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
 interface PodAddress {
@@ -152,7 +152,7 @@ export function misledPods(context: NodeCheckContext, family: Family): readonly 
   const found = (network.routes[family] ?? []).flatMap(({to: cidr, hops}) => {
     const isSingle = cidr.prefix === (family === 'IPv4' ? 32 : 128);
     const isAside = ({dev, gateway}: (typeof hops)[number]): boolean =>
-      gateway === null && (leadsToNoNode(context.facts, dev) || nodeBehind(network, {family, value: cidr.base}, nodeAt) !== null);
+      gateway === null && (leadsToNoNode(context.facts, dev) || nodesBehind(network, {family, value: cidr.base}, nodeAt).length > 0);
     if (!isSingle && !hops.some(isAside)) return [];
     const inside = isSingle ? [cidr.text.replace(/\/.*/, '')] : [pods, nodes].flatMap(holders => addressesWithin(cidr, holders));
     return inside.flatMap(text => {
@@ -219,15 +219,18 @@ export function linksOfTooMany(context: NodeCheckContext, family: Family): Retur
 }
 
 /** Pods of other nodes to which routes lead by an address of the node's own network that no Node has, although theirs is in it too. */
-export function podsBehindStrangers(context: NodeCheckContext, family: Family): readonly (Unrouted & {readonly hop: string})[] {
+export function podsBehindStrangers(
+  context: NodeCheckContext,
+  family: Family,
+): readonly (Unrouted & NonNullable<ReturnType<typeof strangeHop>>)[] {
   const known = nodeAddresses(context.api);
   return unroutedPods(context, family, () => true).flatMap(({node, addresses: [text = '']}) => {
     const address = parseAddress(text);
-    const hop = address === null || node === context.facts.name ? null : strangeHop(context.facts, address, own => known.has(own));
-    if (hop === null) return [];
+    const strange = address === null || node === context.facts.name ? null : strangeHop(context.facts, address, own => known.has(own));
+    if (strange === null) return [];
     const object = nodeObject(context.api, node);
     const isNear = object !== undefined && internalIPs(object).some(own => isOnUplink(context.facts, parseAddress(own)));
-    return isNear ? [{node, addresses: [text], hop: hop.text}] : [];
+    return isNear ? [{node, addresses: [text], ...strange}] : [];
   });
 }
 

@@ -96,11 +96,11 @@ export const noRouteToPods: Check<'ST611'> = {
           ...run(commandLine`ip route show dev ${dev}`, commandLine`ip link show ${loose[0] ?? dev}`),
         };
       }
-      for (const {node, addresses, hop} of podsBehindStrangers(context, family))
+      for (const {node, addresses, hop, isOneOfSeveral} of podsBehindStrangers(context, family))
         yield {
           family,
           severity: 'warning',
-          message: `packets for endpoints on ${node} (${addresses.join(', ')}) go to ${hop}, which is the address of no Node, although that of ${node} is in the same network: what Services send there may not arrive.`,
+          message: `${isOneOfSeveral ? 'a share of the ' : ''}packets for endpoints on ${node} (${addresses.join(', ')}) go to ${hop}, which is the address of no Node, although that of ${node} is in the same network: what Services send there may not arrive.`,
           ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip neighbour show ${hop}`),
         };
       for (const {dev, isOneOfSeveral, addresses} of downWays(context, family)) {

@@ -150,7 +150,13 @@ export interface PolicyRule {
   /** Names of conditions that are not evaluated, such as `tun_id`. */
   readonly unevaluated: readonly string[];
   readonly action:
-    | {readonly kind: 'lookup'; readonly table: string; readonly suppressedPrefix: number | null}
+    | {
+        readonly kind: 'lookup';
+        readonly table: string;
+        /** What it finds is left to the next rule if its prefix is no longer, or if it leads by an interface of this group. */
+        readonly suppressedPrefix: number | null;
+        readonly suppressedGroup?: string;
+      }
     | {readonly kind: 'goto'; readonly priority: number}
     | {readonly kind: 'unreachable' | 'nop' | 'unknown'};
 }
@@ -198,6 +204,8 @@ export type RouteResult =
       readonly kind: 'local' | 'unicast';
       readonly dev: string;
       readonly gateway: string | null;
+      /** Those of several next hops, where `gateway` names none. */
+      readonly gateways?: readonly string[];
       readonly source: string | null;
       /** The interface has no carrier: the packet is lost. */
       readonly isDown?: true;
@@ -232,7 +240,7 @@ export function routeOf(facts: NetworkFacts, destination: Address, query: RouteQ
     tables.set(table, found);
     return found;
   };
-  const lookup = {lookUp, destination, query, hasVrf: facts.links?.some(({kind}) => kind === 'vrf') ?? true};
+  const lookup = {lookUp, destination, query, links: facts.links, hasVrf: facts.links?.some(({kind}) => kind === 'vrf') ?? true};
   const found = byRules(rules, lookup);
   if (missingTable(facts, family) === null) return found;
   const usual = byRules(usualRules, lookup);
@@ -276,6 +284,7 @@ interface Lookup {
   readonly lookUp: (table: string) => Found;
   readonly destination: Address;
   readonly query: RouteQuery;
+  readonly links: NetworkFacts['links'];
   readonly hasVrf: boolean;
 }
 
@@ -303,14 +312,19 @@ function targetOf(rules: readonly PolicyRule[], at: number, priority: number): n
 
 /** Null if the rule leaves the packet to the next one. */
 function byAction({action}: PolicyRule, lookup: Lookup): RouteResult | 'unknown' | null {
+  const {links, lookUp} = lookup;
   if (action.kind === 'nop') return null;
   if (action.kind === 'unreachable') return {kind: 'unreachable'};
   if (action.kind !== 'lookup') return 'unknown';
-  const found = lookup.lookUp(action.table);
+  const found = lookUp(action.table);
   if (found.kind === 'none') return null;
   // The kernel suppresses only routes that lead somewhere.
-  const isError = found.result !== 'unknown' && found.result.kind === 'unreachable';
-  return !isError && found.prefix <= (action.suppressedPrefix ?? -1) ? null : found.result;
+  const {result} = found;
+  if (result !== 'unknown' && result.kind === 'unreachable') return result;
+  if (found.prefix <= (action.suppressedPrefix ?? -1)) return null;
+  if (action.suppressedGroup === undefined || result === 'unknown') return result;
+  const link = links?.find(({name}) => name === result.dev);
+  return link === undefined ? 'unknown' : (link.group ?? 'default') === action.suppressedGroup ? null : result;
 }
 
 /** Null if that is not known. */
@@ -352,10 +366,7 @@ function inTable(routes: readonly Route[], table: string, {family, value}: Addre
     const [first] = best;
     if (first === undefined) continue;
     if (first.kind === 'throw' && !first.isConditional) return {kind: 'none'};
-    const results = best.flatMap(resultsOf);
-    const [result = 'unknown'] = results;
-    const isSure = !best.some(({isConditional}) => isConditional) && results.every(other => other !== 'unknown' && isSame(other, result));
-    return {kind: 'found', prefix, result: isSure ? result : 'unknown'};
+    return {kind: 'found', prefix, result: best.some(({isConditional}) => isConditional) ? 'unknown' : common(best.flatMap(resultsOf))};
   }
   return {kind: 'none'};
 }
@@ -379,19 +390,28 @@ function indexOf(routes: readonly Route[]): RouteIndex {
   return index;
 }
 
-/** What may happen to a packet; a gateway is left out if there are several. */
+/** What may happen to a packet. */
 function resultsOf({kind, hops, source}: Route): readonly (RouteResult | 'unknown')[] {
   if (kind === 'unreachable' || kind === 'blackhole' || kind === 'prohibit') return [{kind: 'unreachable'}];
   const isLocal = kind === 'local' || kind === 'broadcast' || kind === 'anycast';
   if (!isLocal && kind !== 'unicast' && kind !== 'multicast') return ['unknown'];
-  return hops.map(({dev, gateway, isDown}) => {
-    if (dev === null) return 'unknown';
-    const way = {dev, gateway: hops.length > 1 ? null : gateway, source};
-    return {kind: isLocal ? 'local' : 'unicast', ...way, ...(isDown === true ? {isDown} : {})};
-  });
+  return hops.map(({dev, gateway, isDown}) =>
+    dev === null ? 'unknown' : {kind: isLocal ? 'local' : 'unicast', dev, gateway, source, ...(isDown === true ? {isDown} : {})},
+  );
+}
+
+/** The one way of several, by one interface: to one gateway, or to each of some. */
+function common(results: readonly (RouteResult | 'unknown')[]): RouteResult | 'unknown' {
+  const [first = 'unknown'] = results;
+  if (first === 'unknown' || results.every(other => isSame(first, other))) return first;
+  if (first.kind !== 'unicast') return 'unknown';
+  const gateways = results.flatMap(one =>
+    one !== 'unknown' && one.kind === 'unicast' && one.dev === first.dev ? (one.gateway ?? []) : [],
+  );
+  return gateways.length === results.length ? {...first, gateway: null, gateways} : 'unknown';
 }
 
 function isSame(a: RouteResult, b: RouteResult | 'unknown'): boolean {
   if (b === 'unknown' || a.kind === 'unreachable' || b.kind === 'unreachable') return b !== 'unknown' && a.kind === b.kind;
-  return a.kind === b.kind && a.dev === b.dev && a.gateway === b.gateway;
+  return a.kind === b.kind && a.dev === b.dev && String(a.gateway ?? a.gateways) === String(b.gateway ?? b.gateways);
 }

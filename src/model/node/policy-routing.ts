@@ -151,6 +151,8 @@ function policyRuleText({priority, isInverted, from, to, mark, iif, tos, protoco
       range === null ? '' : `${name} ${[...new Set(range)].join('-')}`,
     ),
     action.kind === 'lookup' ? `lookup ${action.table}` : action.kind,
+    action.kind === 'lookup' && action.suppressedPrefix !== null ? `suppress_prefixlength ${action.suppressedPrefix}` : '',
+    action.kind === 'lookup' && action.suppressedGroup !== undefined ? `suppress_ifgroup ${action.suppressedGroup}` : '',
   ];
   return `${priority}: ${parts.filter(part => part !== '').join(' ')}`;
 }
@@ -171,16 +173,20 @@ export function isLocalRouteMissing({hostIPs, addresses, allAddresses, network =
 }
 
 /**
- * The next hop to an address, on the link of the node's own one, if no Node has its address while other next hops are Nodes; null if there is
- * none. Where all are routers, or other addresses of nodes, none is strange. Nor is that of a default route.
+ * The next hop to an address, or one of several, on the link of the node's own one, if no Node has its address while other next hops are
+ * Nodes; null if there is none. Where all are routers, or other addresses of nodes, none is strange. Nor is that of a default route.
  */
-export function strangeHop(facts: NodeFacts, address: Address, isOfNode: (address: string) => boolean): Address | null {
+export function strangeHop(
+  facts: NodeFacts,
+  address: Address,
+  isOfNode: (address: string) => boolean,
+): {readonly hop: string; readonly isOneOfSeveral: boolean} | null {
   const {network = noNetworkFacts} = facts;
   const route = routeOf(network, address, {mark: 0, iif: 'lo'});
-  const gateway = isUnicast(route) ? parseAddress(route.gateway ?? '') : null;
-  if (gateway === null || !isOnUplink(facts, gateway) || isOfNode(gateway.text)) return null;
+  const gateways = isUnicast(route) ? (route.gateways ?? [route.gateway ?? '']) : [];
   const {ofDefault, ofOthers} = gatewaysOf(network)[address.family];
-  return !ofDefault.has(gateway.text) && ofOthers.some(isOfNode) ? gateway : null;
+  const hop = gateways.find(one => isOnUplink(facts, parseAddress(one)) && !isOfNode(one) && !ofDefault.has(one));
+  return hop !== undefined && ofOthers.some(isOfNode) ? {hop, isOneOfSeveral: gateways.length > 1} : null;
 }
 
 const gatewaysOf = once(({routes}: NetworkFacts) => {
@@ -327,18 +333,19 @@ export function misledTo(
   if (route === 'unknown' || route.kind === 'unreachable') return null;
   const {dev, gateway} = route;
   if (!isUnicast(route)) return node !== name || isPod ? 'the node itself, which has the address too' : null;
-  if (node === name) {
-    const other = gateway === null ? null : nodeAt(gateway);
+  const hop = parseAddress(gateway ?? '');
+  if (node !== name && hop !== null && dev !== primaryInterface && isPodHere(facts, hop)) return `${hop.text}, a pod of this node`;
+  const other = hop === null ? null : nodeAt(hop.text);
+  if (node === name || (other !== null && other !== node && nodesBehind(network, address, nodeAt).includes(node)))
     return other === null || other === name ? null : `${gateway}, the address of ${other}`;
-  }
-  if (gateway !== null) return null;
+  if ((gateway ?? route.gateways) != null) return null;
   const link = network.links?.find(one => one.name === dev);
   if (dev !== primaryInterface && link?.isPeerElsewhere === true && link.master === null)
     return `${dev}, the interface of a pod of this node`;
   if (leadsToNoNode(facts, dev)) return `${dev}, which leads to no other node`;
   // Another table that names them may have its reasons.
   const isOfMain = network.policyRules[address.family]?.every(isUsualRule) === true;
-  return isOfMain && asksForAll(facts, route) && nodeBehind(network, address, nodeAt) === node
+  return isOfMain && asksForAll(facts, route) && nodesBehind(network, address, nodeAt)[0] === node
     ? `${dev}, where a route of its own finds nobody, while another one leads to ${node}`
     : null;
 }
@@ -377,19 +384,24 @@ export function crowdedLinks(facts: NodeFacts, family: Family, pods: Iterable<st
   });
 }
 
-/** The node whose address is the gateway of a route to an address, whichever route the kernel takes; null without one. */
-export function nodeBehind(
+/** The nodes whose addresses are gateways of routes to an address, whichever route the kernel takes. */
+export function nodesBehind(
   {routes}: NetworkFacts,
   {family, value}: Pick<Address, 'family' | 'value'>,
   nodeAt: (address: string) => string | null,
-): string | null {
+): readonly string[] {
   const address = {family, value, text: ''};
-  for (const {to, hops, table} of routes[family] ?? []) {
+  return (routes[family] ?? []).flatMap(({to, hops, table}) => {
     const gateway = table === 'main' && to.prefix > 0 && contains(to, address) ? hops[0]?.gateway : null;
-    const node = gateway == null ? null : nodeAt(gateway);
-    if (node !== null) return node;
-  }
-  return null;
+    return gateway == null ? [] : (nodeAt(gateway) ?? []);
+  });
+}
+
+function isPodHere({podCIDRs, podAddresses}: NodeFacts, address: Address): boolean {
+  return [...podCIDRs, ...(podAddresses?.(address.family) ?? [])].some(text => {
+    const cidr = parseCidr(text);
+    return cidr === null ? text === address.text : contains(cidr, address);
+  });
 }
 
 /**
@@ -438,7 +450,7 @@ function isUnicast(route: RouteResult | 'unknown'): route is Unicast {
 }
 
 function isSame(a: Unicast, b: RouteResult | 'unknown'): boolean {
-  return isUnicast(b) && a.dev === b.dev && a.gateway === b.gateway;
+  return isUnicast(b) && a.dev === b.dev && String(a.gateway ?? a.gateways) === String(b.gateway ?? b.gateways);
 }
 
 /** Whether a route is that of addresses outside. */
@@ -455,8 +467,10 @@ function isByDefaultOf({routes}: NetworkFacts, rule: PolicyRule | null, address:
 }
 
 /** Interfaces to a single other end, as those of WireGuard, need none. */
-function asksForAll({network = noNetworkFacts}: NodeFacts, {dev, gateway}: Unicast): boolean {
-  return gateway === null && /^(?:|veth|vlan|bond|bridge|macvlan)$/.test(network.links?.find(({name}) => name === dev)?.kind ?? '-');
+function asksForAll({network = noNetworkFacts}: NodeFacts, {dev, gateway, gateways}: Unicast): boolean {
+  return (
+    (gateway ?? gateways) == null && /^(?:|veth|vlan|bond|bridge|macvlan)$/.test(network.links?.find(({name}) => name === dev)?.kind ?? '-')
+  );
 }
 
 /** By the link of a pod or the bridge of several, by a tunnel, or by a gateway that is not the default one. */

@@ -80,6 +80,8 @@ function lowerMatch(match: Match): readonly Condition[] {
   if (extensionHeaders.has(name) || (name === 'ipv6header' && options.every(isOfExtension))) return [never];
   // Only proxies have such sockets, and packets that are walked are not theirs yet.
   if (name === 'socket' && options.some(({flag, negated}) => flag === '--transparent' && !negated)) return [never];
+  // Only what the set excludes matches then.
+  if (name === 'set' && options.some(({flag}) => flag === '--return-nomatch')) return [unknown(name, options)];
   const lower = Object.hasOwn(optionsOf, name) ? optionsOf[name] : undefined;
   if (lower === undefined) return [unknown(name, options)];
   const protocol = name === 'tcp' || name === 'udp' || name === 'sctp' ? [isOneOf(fieldOf('protocol'), [name])] : [];
@@ -130,6 +132,9 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
       ? null
       : isOneOf({kind: 'field', field: {name: flag === '--src-group' ? 'iif' : 'oif', about: 'group'}}, [group], negated),
   time: timeOption,
+  tos: option => maskedEquals('tos', option),
+  dscp: ({flag, values, negated}) =>
+    flag === '--dscp' ? isOneOf(binary('&', fieldOf('tos'), number(0xfc)), [String(Number(values[0]) << 2)], negated) : null,
   ttl: hopsOption,
   hl: hopsOption,
   connlabel: ({flag, values, negated}) => (flag === '--label' ? isOneOf(fieldOf('ct label'), [values[0] ?? ''], negated) : null),

@@ -269,10 +269,12 @@ function lowerHash(text: string): Field {
 /** `fib saddr type`, `fib daddr . iif type`, `fib saddr . iif oif`. */
 function lowerFib(words: readonly string[]): Field {
   const isSource = words[1] === 'saddr';
-  // `. mark` and an interface to leave by are not looked up.
-  if (words.at(-1) !== 'type' && words.length > 3) return {name: isSource && words.includes('iif') ? 'reverse path' : 'unknown'};
-  if (words.at(-1) !== 'type') return {name: isSource ? 'saddr oif' : 'daddr oif'};
-  const way = words.find(word => word === 'iif' || word === 'oif');
+  const way = words.slice(0, -1).find(word => word === 'iif' || word === 'oif');
+  // Marks are taken for those that routes do not depend on. An interface to leave by is not looked up.
+  if (words.at(-1) !== 'type') {
+    if (way !== undefined) return {name: isSource && way === 'iif' ? 'reverse path' : 'unknown'};
+    return {name: isSource ? 'saddr oif' : 'daddr oif'};
+  }
   return {name: isSource ? 'saddr type' : 'daddr type', ...(way === undefined ? {} : {ofInterface: way})};
 }
 

@@ -99,6 +99,14 @@ describe('beside kube-proxy in IPVS mode', () => {
     expect(actual?.map(({text}) => text)).toEqual(['-A POSTROUTING -j ACCEPT']);
   });
 
+  test('what connection tracking does not know is not masqueraded: an endpoint that asks its own Service gets no answer', async () => {
+    const rule = '-A PREROUTING -s 10.244.11.0/24 -d 10.96.0.0/12 -j CT --notrack';
+    const {code, message, actual} = one(loud(await scenarioBesideIpvs({name: 'flannel'}, ruleInFront('raw', rule))));
+    expect(code).toBe('ST302');
+    expect(message).toContain('packets from the endpoint itself to the cluster IP');
+    expect(actual?.map(({text}) => text)).toEqual([rule]);
+  });
+
   test("a rule that deletes kube-proxy's mark keeps packets from being masqueraded", async () => {
     const rule = '-A OUTPUT -j MARK --set-xmark 0x1/0xffffffff';
     const {code, message, actual} = one(loud(await scenarioBesideIpvs({name: 'flannel'}, ruleInFront('mangle', rule))));
