@@ -94,11 +94,38 @@ describe('a line of another program', () => {
     ],
     ['dial tcp: lookup web.shop on 10.96.0.10:53: no such host', '10.96.0.10:53 answers, and knows no name web.shop: '],
     ['message:Network plugin returns error: cni plugin not initialized', 'a node has no network plugin'],
+    [
+      '[ERROR] plugin/errors: 2 web. A: read udp 10.244.1.3:4780->192.0.2.53:53: i/o timeout\n[ERROR] plugin/errors: 2 web. A: read udp 10.244.1.3:4781->192.0.2.54:53: i/o timeout',
+      'CoreDNS forwards names outside of the cluster to 192.0.2.53, 192.0.2.54, and gets no answer (i/o timeout)',
+    ],
+    [
+      'Get "https://10.96.0.1:443/api": dial tcp 10.96.0.1:443: connect: network is unreachable',
+      'no route leads to 10.96.0.1 where the client',
+    ],
+    [
+      'failed to call webhook: Post \\"https://hook.shop.svc:443/mutate?timeout=10s\\": no endpoints available for service \\"hook\\"',
+      'shop/hook has no ready endpoint',
+    ],
+    ['no endpoints available for service "https:kubernetes-dashboard:"', 'kubernetes-dashboard has no ready endpoint'],
+    [
+      'failed calling webhook "hook.io": failed to call webhook: Post "https://hook.shop.svc:443/x?timeout=10s": context deadline exceeded',
+      'the API server gets no answer from the pods of shop/hook (context deadline exceeded)',
+    ],
+    ['UDP: bad checksum. From 192.0.2.9:27503 to 192.0.2.7:8472 ulen 75', '192.0.2.7 drops packets of VXLAN from 192.0.2.9'],
+    ["Kernel's RPF check is set to 'loose'.  This would allow", 'calico-node ends, since rp_filter is 2 (loose)'],
+    ['kubernetes 1.27 can not ping cluster ip', 'cluster IPs do not answer ping, by design'],
     ['kernel: neighbour: arp_cache: neighbor table overflow!', 'the kernel has no place for more neighbors (arp_cache)'],
   ])('"%s" is told', (line, text) => {
     expect(answer(`${line}\n`)).toContain(text);
     expect(answer(`we looked for ${line.slice(0, 12)} and found none\n`)).not.toMatch(shows);
   });
+
+  test.each([
+    ['a name that DNS does not know', '[ERROR] plugin/errors: 2 web. A: read udp 10.244.1.3:4780->192.0.2.53:5353: i/o timeout'],
+    ['a webhook that refuses what it is asked', 'failed calling webhook "hook.io": Post "https://hook.shop.svc:443/x": denied the request'],
+    ['IPv6 that is not there', 'dial tcp [2001:db8::1]:443: connect: network is unreachable'],
+    ['a checksum of another protocol', 'UDP: bad checksum. From 192.0.2.9:5353 to 192.0.2.7:5353 ulen 75'],
+  ])('%s is not', (_, line) => expect(answer(`${line}\n`)).not.toMatch(shows));
 });
 
 test('packets of pods that the reverse-path filter drops are told, and no ARP or other interface', () => {
@@ -226,6 +253,51 @@ test('a target port that no container declares is told, where the text has the p
 
 test('a table of connections that counts as many as it may have is full', () => {
   const counts = (count: number) => `net.netfilter.nf_conntrack_count = ${count}\nnet.netfilter.nf_conntrack_max = 131072\n`;
-  expect(answer(counts(131072))).toContain('its table of connections is full');
+  expect(answer(counts(131072))).toContain('the table of connections is full');
   for (const text of [counts(9000), 'net.netfilter.nf_conntrack_count = 9000\n']) expect(answer(text)).not.toContain('full');
+});
+
+describe('ranges and settings', () => {
+  const services = (address: string) =>
+    `NAME   TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\nweb    ClusterIP   ${address}   <none>        80/TCP    2h\n`;
+  const pod =
+    'NAME                   READY   STATUS    RESTARTS     AGE   IP          NODE\nweb-5d-x2   1/1     Running   2 (3h ago)   3h    10.32.0.3   w1\n\n';
+
+  test('a cluster IP in the network of a pod is told', () => {
+    expect(answer(pod + services('10.32.0.43'))).toContain(
+      'Pod web-5d-x2 has 10.32.0.3, and 10.32.0.43 (web) is a cluster IP in the same network',
+    );
+    expect(answer(pod + services('10.32.1.43'))).not.toContain('overlap');
+  });
+
+  test.each([
+    ['a file', 'kind: KubeProxyConfiguration\nclusterCIDR: "10.254.0.0/16"\n'],
+    ['configz', '{"kubeproxy.config.k8s.io":{"mode":"ipvs","clusterCIDR":"10.244.0.0/16,10.254.0.0/16"}}\n'],
+    ['a command line', 'root 1 /usr/bin/kube-proxy --v=2 --cluster-cidr=10.254.0.0/16 --proxy-mode=ipvs\n'],
+  ])('the range of Services as clusterCIDR is told of %s', (_, text) => {
+    expect(answer(`${text}\n${services('10.254.0.1')}`)).toContain('The clusterCIDR of kube-proxy, 10.254.0.0/16, holds 10.254.0.1 (web)');
+    expect(answer(`${text}\n${services('10.96.0.1')}`)).not.toContain('clusterCIDR');
+    expect(answer(`${text.replaceAll(/kube-?proxy/gi, 'controller')}\n${services('10.254.0.1')}`)).not.toContain('clusterCIDR');
+  });
+
+  test('settings alone are read', () => {
+    expect(answer('  kind: KubeProxyConfiguration\n  mode: ""\n  clusterCIDR: 10.244.0.0/16\n')).toContain(
+      'it works in iptables mode, since mode is empty, and takes clients in 10.244.0.0/16 for pods',
+    );
+    expect(answer('ExecStart=/usr/bin/kube-proxy --proxy-mode=ipvs\n')).toContain(
+      'it works in ipvs mode, and takes no network for that of pods',
+    );
+  });
+});
+
+test('a client that gets no answer from a cluster IP is told who reaches it, and lines that journald shortened are', () => {
+  const asked = (why: string) =>
+    answer(
+      `NAME   TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\nweb    ClusterIP   10.96.8.8   <none>        80/TCP    2h\n\ncurl: (28) Failed to connect to 10.96.8.8 port 80 after 75012 ms: ${why}\n`,
+    );
+  expect(asked('Operation timed out')).toContain('10.96.8.8:80 is the cluster IP of web, which nodes and pods alone reach');
+  expect(asked('Connection refused')).not.toContain('alone reach');
+  expect(answer('Mar 10 17:45:10 w1 kube-proxy[22884]: E0310 17:45:10.260208   22884 proxier.go:7...\n')).toContain(
+    'has lines of a log of kube-proxy. The line is shortened',
+  );
 });

@@ -47,6 +47,18 @@ test('a FORWARD that drops is told of the rules that a text has, where it may ha
   expect(said(['# iptables -S | grep DROP', '-P FORWARD DROP', ...drops, ''].join('\n'))).toBe('');
 });
 
+test('a FORWARD whose last rule refuses all is told unless a rule before it accepts', () => {
+  const forward = (last: string, ...first: readonly string[]) =>
+    said(['# iptables -S FORWARD', '-P FORWARD ACCEPT', '-A FORWARD -j KUBE-FORWARD', ...first, `-A FORWARD ${last}`, ''].join('\n'));
+  const all = '-j REJECT --reject-with icmp-host-prohibited';
+  expect(forward(all)).toContain(
+    `"-A FORWARD ${all}" (table filter) stops all packets, and no rule before it accepts packets between pods`,
+  );
+  expect(forward(all, '-A FORWARD -s 10.42.0.0/16 -j ACCEPT')).toBe('');
+  expect(forward(all, '-A FORWARD -j cali-FORWARD')).toBe('');
+  expect(forward(`-i eth1 ${all}`)).toBe('');
+});
+
 test('a FORWARD that drops, with rules of ufw, is told unless a network plugin accepts', () => {
   const rules = ['# iptables -S FORWARD', '-P FORWARD DROP', '-A FORWARD -j ufw-before-forward', '-A FORWARD -j ufw-reject-forward', ''];
   expect(said(rules.join('\n'))).toMatch(

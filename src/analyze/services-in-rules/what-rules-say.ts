@@ -52,10 +52,12 @@ export function unmetRules({tables}: Ruleset): readonly string[] {
   );
 }
 
-/** A policy that drops what passes the node, where no rule accepts what pods send each other. Chains of network plugins accept it. */
+/** A policy or a last rule that drops what passes the node, where none accepts what pods send each other. Chains of network plugins accept it. */
 function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefined}): readonly string[] {
-  if (chain.table !== 'filter' || chain.name !== 'FORWARD' || chain.policy !== 'DROP') return [];
-  const rules = chain.rules();
+  const all = chain.rules();
+  const [end = all.length] = chain.complete ? endsOf(all) : [];
+  if (chain.table !== 'filter' || chain.name !== 'FORWARD' || (end === all.length && chain.policy !== 'DROP')) return [];
+  const rules = all.slice(0, end);
   const isNarrow = ({text, target}: Rule, at: number): boolean =>
     target === null ||
     isOfDocker(rules, at) ||
@@ -72,9 +74,10 @@ function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefine
     ...(chain.complete ? [] : ['another rule']),
     ...(rules.some(({target}) => target?.name.startsWith('ufw-') === true) ? ['a rule of ufw for what passes the node (ufw route)'] : []),
   ];
-  const end = others.length === 0 ? '' : `, unless ${others.join(' or ')} accepts them`;
+  const unless = others.length === 0 ? '' : `, unless ${others.join(' or ')} accepts them`;
+  const what = end === all.length ? 'the policy of filter/FORWARD is DROP' : `"${all[end]?.text}" (table filter) stops all packets`;
   return [
-    `the policy of filter/FORWARD is DROP, and no ${which} accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD${end}`,
+    `${what}, and no ${end === all.length ? which : 'rule before it'} accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD${unless}`,
   ];
 }
 
@@ -129,10 +132,7 @@ function isOfDocker(rules: readonly Rule[], at: number): boolean {
 /** What follows a rule that ends the path of every packet. */
 function afterTheEnd(chain: Chain): readonly string[] {
   const rules = chain.rules();
-  const at = rules.findIndex(
-    ({options, matches, target}) =>
-      options.length === 0 && matches.every(({name}) => name === 'comment') && /^(?:DROP|REJECT)$/.test(target?.name ?? ''),
-  );
+  const [at = rules.length] = endsOf(rules);
   const end = rules[at];
   const after = rules.length - at - 1;
   if (end === undefined || after === 0) return [];
@@ -140,6 +140,16 @@ function afterTheEnd(chain: Chain): readonly string[] {
   return [
     `"${end.text}" (table ${chain.table}) ${verb} every packet that comes to it: ${plural(after, 'rule')} after it in ${chain.name} ${after === 1 ? 'is' : 'are'} never met`,
   ];
+}
+
+/** Where a rule ends the path of every packet. */
+function endsOf(rules: readonly Rule[]): readonly number[] {
+  return rules.flatMap(({options, matches, target, text}, at) => {
+    // Without -v a listing hides interfaces, and only a firewall for all of them refuses so.
+    const isPlain = (name: string): boolean => name === 'comment' || (name === hiddenInterfaces && text.includes('icmp-host-prohibited'));
+    const isEnd = options.length === 0 && matches.every(({name}) => isPlain(name)) && /^(?:DROP|REJECT)$/.test(target?.name ?? '');
+    return isEnd ? [at] : [];
+  });
 }
 
 /** Rules of programs that publish ports, which send the same packets to different places. The first of them wins. */

@@ -4,7 +4,7 @@ import {undecorate} from '../iptables/pasted-text.ts';
 import {fromObjects, type ListedService} from './listed-objects.ts';
 
 /** A program that did not reach a server, as it says. */
-interface ClientError {
+export interface ClientError {
   readonly host: string;
   readonly port: number;
   readonly why: string;

@@ -1,7 +1,6 @@
 import {pushTo} from '../../model/lists.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
-import {untranslatedText} from './captured-packets.ts';
 import {martians} from './kernel-lines.ts';
 import {doubledRoutes} from './listed-routes.ts';
 import {toldCauses, wordsOfCauses} from './told-causes.ts';
@@ -24,8 +23,6 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     ...withoutBackends(own),
     ...failedInserts(own),
     ...closedByUfw(own),
-    ...untranslatedAnswers(own),
-    ...warnedByMicrok8s(own),
   ];
 }
 
@@ -155,24 +152,9 @@ function closedByUfw(lines: readonly string[]): readonly string[] {
       ];
 }
 
-/** `;; reply from unexpected source: 10.244.1.8#53, expected 10.96.0.10#53`, as nslookup and dig write it. */
-function untranslatedAnswers(lines: readonly string[]): readonly string[] {
-  const answers = lines.flatMap(line => {
-    const [, from, to] = /\breply from unexpected source: (\S+)#\d+, expected (\S+)#\d+/.exec(line) ?? [];
-    return from === undefined || to === undefined ? [] : untranslatedText(from, to);
-  });
-  return [...new Set(answers)];
-}
-
-function warnedByMicrok8s(lines: readonly string[]): readonly string[] {
-  return lines.some(line => /\bIPtables FORWARD policy is DROP\b/i.test(line))
-    ? ['the policy of filter/FORWARD is DROP, as microk8s inspect says: packets of pods are dropped where no rule accepts them']
-    : [];
-}
-
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed|deny \(routed\)|unexpected source|FORWARD policy is|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) /;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) /;
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

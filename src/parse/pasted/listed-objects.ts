@@ -4,6 +4,7 @@ import {pushTo} from '../../model/lists.ts';
 import {once, onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
 import {attempt, type Fields, isObject} from '../attempt.ts';
+import {mixedRanges} from './listed-ranges.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
 import {readYaml} from '../yaml-text.ts';
 
@@ -204,6 +205,7 @@ export const listedIn = once((lines: readonly string[]): Listed => {
       ...misnamedPorts(objects),
       ...askedAtNodes(lines, services),
       ...failedProbes(lines),
+      ...mixedRanges(lines, services),
     ],
   };
 });

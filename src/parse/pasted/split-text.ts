@@ -6,9 +6,10 @@ import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
 import {capturedPackets, waitingConnections} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
-import {clientErrors, refusedClients} from './client-errors.ts';
+import {type ClientError, clientErrors, refusedClients} from './client-errors.ts';
 import {undeclaredPorts} from './declared-ports.ts';
 import {faultsOf, listedIn, listedObjects} from './listed-objects.ts';
+import {listedSettings} from './listed-ranges.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
 import {isTableFull, listedSwitches, refusingHosts, stoppedPackets} from './kernel-lines.ts';
 import {asSavedSets, listedDevice, unservedIn} from './listed-state.ts';
@@ -39,7 +40,7 @@ export function answerOfText(content: Buffer): string | null {
   const log = logOfKubeProxy(lines);
   const failure = log === null ? '' : troubleIn(log);
   if (typeof failure !== 'string')
-    return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}${/[a-z]\.\.\.[a-z]/i.test(failure.line) ? ' The line is shortened: journalctl -u kube-proxy prints it whole.' : ''}`;
+    return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}${shortenedText([failure.line])}`;
   // Other programs load rules too, such as the pods of a load balancer.
   const ofCommand =
     log === null && lines.some(line => /\b(?:ip6?tables(?:-restore)?|ipset) v\d\S*(?: .*)?: |\bmodprobe: (?:FATAL|ERROR): /.test(line))
@@ -51,16 +52,11 @@ export function answerOfText(content: Buffer): string | null {
   if (refused.length > 0)
     return `has elements of the maps of kube-proxy without their tables: ${someOf(refused)}: for kube-proxy without an endpoint, or without one on this node. What the node does, nft list table ip kube-proxy prints`;
   const unserved = unservedIn(lines);
-  if (unserved !== null) return `has no rules, and what the kernel says: ${unserved}. What the node has, ipvsadm -Ln prints`;
-  const traced = tracedPackets(lines);
-  if (traced.length > 0)
-    return `has no rules, and lines of traced packets: ${someOf([...new Set(traced.map(packet => endOfTrace(packet, [])))], {max: 2})}. What the rules there are, iptables-save or nft list ruleset prints`;
-  const [stopped] = stoppedPackets(lines);
-  const [refusing] = refusingHosts(lines);
-  const ofKernel = stopped?.text ?? refusing?.text;
-  if (ofKernel !== undefined || isTableFull(lines))
-    return `has no rules, and what the kernel says: ${ofKernel ?? 'its table of connections is full, and it drops packets of new ones'}. What the rules there are, iptables-save or nft list ruleset prints`;
   const [answer] = [
+    ...(unserved === null ? [] : [`${unserved} (ipvsadm -Ln)`]),
+    ...tracedPackets(lines).map(packet => endOfTrace(packet, [])),
+    ...[...stoppedPackets(lines), ...refusingHosts(lines)].map(({text}) => text),
+    ...(isTableFull(lines) ? ['the table of connections is full, and the kernel drops packets of new ones'] : []),
     ...commandAnswers(lines),
     ...[...capturedPackets(lines), ...waitingConnections(lines, lines.join('\n'))].map(({text}) => text),
     ...refusedClients(lines, listedIn(lines).services),
@@ -70,16 +66,35 @@ export function answerOfText(content: Buffer): string | null {
   const described = describedService(lines) ?? listedObjects(lines);
   const ofLog = (said: string): string =>
     `is a log of kube-proxy alone, ${said}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
-  if (failure !== '') return ofLog(`in which no failure is known. Its last error is: ${failure}`);
+  if (failure !== '') return ofLog(`in which no failure is known. Its last error is: ${failure}${shortenedText([failure])}`);
   const [client] = clientErrors(lines);
   const asked = client === undefined ? null : `${joinHostPort(client.host, client.port)} (${client.why})`;
-  if (described !== null) return described;
+  if (described !== null) return described + (client === undefined || faultsOf(lines) !== '' ? '' : fromOutside(client, lines));
   if (asked !== null)
     return `shows a program that does not reach ${asked}: what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (log !== null) return ofLog('without an error');
+  const settings = listedSettings(lines);
+  if (settings !== null) return settings;
+  const shortened = shortenedText(lines.filter(line => /\bkube-proxy\[\d+\]: /.test(line)));
+  if (shortened !== '') return `has lines of a log of kube-proxy.${shortened}`;
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
   return null;
+}
+
+/** systemctl shortens lines at the end, and journalctl in the middle. */
+function shortenedText(lines: readonly string[]): string {
+  return lines.some(line => /[a-z]\.{3}[a-z]|\w(?:\.{3}|…)\s*$/i.test(line))
+    ? ' The line is shortened: journalctl -u kube-proxy --no-pager prints it whole.'
+    : '';
+}
+
+/** Of a client that gets no answer from a cluster IP: where it may be. */
+function fromOutside({host, port, why}: ClientError, lines: readonly string[]): string {
+  const service = listedIn(lines).services.find(({clusterIPs}) => clusterIPs.includes(host));
+  return service === undefined || !/time|no route/i.test(why)
+    ? ''
+    : `. ${joinHostPort(host, port)} is the cluster IP of ${service.name}, which nodes and pods alone reach: a host outside of the cluster (that of minikube or Docker Desktop, too) needs a node port, a load balancer or kubectl port-forward`;
 }
 
 /** A Service or Endpoints without addresses, as `kubectl describe` prints them; null if the text is of something else. */

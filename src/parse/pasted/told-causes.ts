@@ -1,78 +1,90 @@
-/** What one line of a program or of the kernel says by itself, in the words of this program. */
-interface ToldCause {
-  /** A line without them does not begin one. */
-  readonly words: RegExp;
-  readonly pattern: RegExp;
-  readonly text: (...groups: readonly string[]) => string;
-}
+import {someOf} from '../../model/text.ts';
+import {untranslatedText} from './captured-packets.ts';
 
+/** What one line of a program or of the kernel says by itself. */
+type ToldCause = readonly [pattern: RegExp, text: string | ((...groups: readonly string[]) => string)];
+
+/** In the words of this program: `$1` is a group of the pattern. */
 const told: readonly ToldCause[] = [
-  {
-    words: /is forbidden: User/,
-    pattern: /is forbidden: User "(system:[^"]+)" cannot (\w+) resource "(services|endpoints|endpointslices|nodes|pods|namespaces)"/,
-    text: (user = '', verb = '', resource = '') =>
+  [
+    /is forbidden: User "(system:[^"]+)" cannot (\w+) resource "(services|endpoints|endpointslices|nodes|pods|namespaces)"/,
+    (user = '', verb = '', resource = '') =>
       `the API server does not let ${user} ${verb} ${resource}: ${effectOf(user)}. Its ClusterRole, or what binds it, is missing or older than the program`,
-  },
-  {
-    words: /pod cidr not/,
-    pattern: /node "([^"]+)" pod cidr not assigned/,
-    text: (node = '') =>
-      `the Node ${node} has no podCIDR, so that flannel gives its pods no network: kube-controller-manager gives one with --allocate-node-cidrs and --cluster-cidr (kubeadm init --pod-network-cidr)`,
-  },
-  {
-    words: /flannel net config/,
-    pattern: /subnet "([^"]+)" specified in the flannel net config doesn't contain "([^"]+)" PodCIDR of the "([^"]+)" node/,
-    text: (network = '', podCIDR = '', node = '') =>
-      `the network of flannel (${network}) does not contain ${podCIDR}, the podCIDR of ${node}: pods of the node get no network. Network in the ConfigMap of flannel must be that of the cluster`,
-  },
-  {
-    words: /already has an IP address/,
-    pattern: /"?([\w.-]+?)"? already has an IP address different from (\S+)/,
-    text: (bridge = '', address = '') =>
-      `${bridge} has the address of an earlier network, and pods of the node get none of ${address}: the plugin makes ${bridge} again after ip link delete ${bridge}`,
-  },
-  {
-    words: /BGP not est/,
-    pattern: /BGP not established with ((?:[\d.:a-f]+,? ?)+)/,
-    text: (peers = '') =>
-      `calico-node has no BGP session with ${peers.trim().replaceAll(/, ?/g, ', ')}: pods of those nodes are not reached from this one. A firewall stops TCP port 179, or calico took the address of another interface (IP_AUTODETECTION_METHOD)`,
-  },
-  {
-    words: /not found in the host's/,
-    pattern: /node IP: "([^"]+)" not found in the host's network interfaces/,
-    text: (address = '') =>
-      `no interface of the node has ${address} any more, under which kubelet registers it: Services whose endpoints are programs of the node, such as the API server, are sent to that address. --node-ip must be an address that the node has`,
-  },
-  {
-    words: /vxlanRoute/,
-    pattern: /failed to add vxlanRoute \((\S+) -> \S+?\): ([a-z ]+)/,
-    text: (network = '', why = '') =>
-      `flannel cannot write the route to ${network} (${why.trim()}), so that its pods are not reached from this node: ip addr shows whether flannel.1 is up and has an address of the podCIDR of this node`,
-  },
-  {
-    words: /no such host/,
-    pattern: /lookup (\S+) on (\S+:53): no such host/,
-    text: (name = '', server = '') =>
-      `${server} answers, and knows no name ${name}: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service`,
-  },
-  {
-    words: /\bcni (?:plugin|config)|cni\/net\.d/,
-    pattern: /(cni (?:plugin not initialized|config uninitialized))|No networks found in \/etc\/cni\/net\.d/,
-    text: () =>
-      'a node has no network plugin (/etc/cni/net.d is empty): its pods get no address and are no endpoints, and pods of other nodes do not reach it',
-  },
-  {
-    words: /plugin\/loop: Loop/,
-    pattern: /plugin\/loop: Loop \(\S+ -> :\d+\) detected/,
-    text: () =>
-      'CoreDNS sends requests to itself and ends: the resolv.conf that it forwards to names the resolver of the node itself (127.0.0.53). resolvConf of kubelet, or forward in the Corefile, must name other servers',
-  },
-  {
-    words: /neighbor table/,
-    pattern: /\b(\w+_cache): neighbor table overflow/,
-    text: (table = '') =>
-      `the kernel has no place for more neighbors (${table}) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes`,
-  },
+  ],
+  [
+    /node "([^"]+)" pod cidr not assigned/,
+    'the Node $1 has no podCIDR, so that flannel gives its pods no network: kube-controller-manager gives one with --allocate-node-cidrs and --cluster-cidr (kubeadm init --pod-network-cidr)',
+  ],
+  [
+    /subnet "([^"]+)" specified in the flannel net config doesn't contain "([^"]+)" PodCIDR of the "([^"]+)" node/,
+    'the network of flannel ($1) does not contain $2, the podCIDR of $3: pods of the node get no network. Network in the ConfigMap of flannel must be that of the cluster',
+  ],
+  [
+    /"?([\w.-]+?)"? already has an IP address different from (\S+)/,
+    '$1 has the address of an earlier network, and pods of the node get none of $2: the plugin makes $1 again after ip link delete $1',
+  ],
+  [
+    /BGP not established with ([\d.:a-f]+(?:, ?[\d.:a-f]+)*)/,
+    'calico-node has no BGP session with $1: pods of those nodes are not reached from this one. A firewall stops TCP port 179, or calico took the address of another interface (IP_AUTODETECTION_METHOD)',
+  ],
+  [
+    /node IP: "([^"]+)" not found in the host's network interfaces/,
+    'no interface of the node has $1 any more, under which kubelet registers it: Services whose endpoints are programs of the node, such as the API server, are sent to that address. --node-ip must be an address that the node has',
+  ],
+  [
+    /failed to add vxlanRoute \((\S+) -> \S+?\): ([a-z ]*[a-z])/,
+    'flannel cannot write the route to $1 ($2), so that its pods are not reached from this node: ip addr shows whether flannel.1 is up and has an address of the podCIDR of this node',
+  ],
+  [
+    /lookup (\S+) on (\S+:53): no such host/,
+    '$2 answers, and knows no name $1: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service',
+  ],
+  [
+    /cni plugin not initialized|cni config uninitialized|No networks found in \/etc\/cni\/net\.d/,
+    'a node has no network plugin (/etc/cni/net.d is empty): its pods get no address and are no endpoints, and pods of other nodes do not reach it',
+  ],
+  [
+    /plugin\/loop: Loop \(\S+ -> :\d+\) detected/,
+    'CoreDNS sends requests to itself and ends: the resolv.conf that it forwards to names the resolver of the node itself (127.0.0.53). resolvConf of kubelet, or forward in the Corefile, must name other servers',
+  ],
+  [
+    /\[ERROR\] (?:plugin\/errors: )?\d .*?\b(?:read|dial) udp (?:\S+->)?(\S+):53: (i\/o timeout|[a-z ]*(?:refused|unreachable|no route to host))/,
+    'CoreDNS forwards names outside of the cluster to $1, and gets no answer ($2): forward in the Corefile, or the resolv.conf that it reads, must name servers that pods reach (through the masquerading of the network plugin), and not the Service of CoreDNS itself',
+  ],
+  [
+    /(?:dial tcp|connect to) (\d+\.\d+\.\d+\.\d+)(?::| port )\d+.*?[Nn]etwork is unreachable/,
+    'no route leads to $1 where the client runs: the kernel refuses packets before it asks any rule. The node or pod needs a default route, wherever it leads (ip route)',
+  ],
+  [
+    /(?:Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?)?no endpoints available for service "?(?:https?:)?([\w-]+)/,
+    (namespace = '', name = '') =>
+      `${namespace === '' ? '' : `${namespace}/`}${name} has no ready endpoint, and the API server finds none to connect to: no pod that its selector matches is ready`,
+  ],
+  [
+    /failed calling webhook .*?Post "?https:\/\/([\w-]+)\.([\w-]+)\.svc[:/].*?: (context deadline exceeded|net\/http: request canceled|dial tcp \S+ i\/o timeout)/,
+    'the API server gets no answer from the pods of $2/$1 ($3): it connects from the control plane, at the port of the pods and not at that of the Service. A firewall between control plane and nodes, or a control plane outside of the network of pods, stops it',
+  ],
+  [
+    /UDP: bad checksum\. From ([\d.]+):\d+ to ([\d.]+):(?:8472|4789)\b/,
+    '$2 drops packets of VXLAN from $1, since their checksum of UDP is wrong: ethtool -K flannel.1 tx-checksum-ip-generic off (or of vxlan.calico) avoids it, and kube-proxy 1.16.13, 1.17.9 and 1.18.6 mended one cause',
+  ],
+  [
+    /Kernel's RPF check is set to 'loose'/,
+    'calico-node ends, since rp_filter is 2 (loose), and does not connect the pods of its node: set net.ipv4.conf.all.rp_filter to 1 or 0, or IgnoreLooseRPF (FELIX_IGNORELOOSERPF)',
+  ],
+  [
+    /(?:can ?no?t|can't|unable to|not able to) ping (?:a |the |my )?(?:cluster|service)[ -]?ips?\b/i,
+    'cluster IPs do not answer ping, by design: the ports of the Service alone are translated, and in IPVS mode KUBE-IPVS-FILTER refuses the rest',
+  ],
+  [/\breply from unexpected source: (\S+)#\d+, expected (\S+)#\d+/, untranslatedText],
+  [
+    /\bIP?[Tt]ables FORWARD policy is DROP\b/,
+    'the policy of filter/FORWARD is DROP, as microk8s inspect says: packets of pods are dropped where no rule accepts them',
+  ],
+  [
+    /\b(\w+_cache): neighbor table overflow/,
+    'the kernel has no place for more neighbors ($1) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes',
+  ],
 ];
 
 function effectOf(user: string): string {
@@ -83,24 +95,27 @@ function effectOf(user: string): string {
     : 'the program does not follow them';
 }
 
-/** Words without which a line is none of these. */
-export const wordsOfCauses = new RegExp(told.map(({words}) => words.source).join('|'));
+/** Words without which a line begins none of these. */
+export const wordsOfCauses =
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: Loop|\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|\bping\b|unexpected source|FORWARD policy is|neighbor table/;
 
-/** What lines say, which terminals and logs break. */
+/** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
-  const found = lines.flatMap((line, at) => {
+  const entries = lines.flatMap((line, at) => {
     if (!wordsOfCauses.test(line)) return [];
-    const entry = lines
-      .slice(at, at + maxBroken)
-      .map(part => part.trim())
-      .join(' ')
-      .replaceAll('\\"', '"');
-    return told.flatMap(({pattern, text}) => {
+    const parts = lines.slice(at, at + maxBroken).map(part => part.trim());
+    return parts.join(' ').replaceAll('\\"', '"');
+  });
+  return told.flatMap(([pattern, text]) => {
+    const found = entries.flatMap(entry => {
       const groups = pattern.exec(entry);
-      return groups === null ? [] : text(...groups.slice(1));
+      return groups === null ? [] : [groups.slice(1).map((group = '') => group.replaceAll(/,(?=\S)/g, ', '))];
+    });
+    return [...Map.groupBy(found, ([, ...rest]) => rest.join(' ')).values()].map(alike => {
+      const groups = [someOf([...new Set(alike.map(([first = '']) => first))]), ...(alike[0]?.slice(1) ?? [])];
+      return typeof text === 'string' ? text.replaceAll(/\$(\d)/g, (_, place) => groups[Number(place) - 1] ?? '') : text(...groups);
     });
   });
-  return [...new Set(found)];
 }
 
 /** Lines of one entry. */
