@@ -433,6 +433,11 @@ export const scenarios: readonly Scenario[] = [
   },
 
   // Interfaces.
+  // Clients outside lose cluster IPs with endpoints in the network of other nodes alone, which nobody promised them.
+  {
+    name: 'forward-of-pods-alone',
+    load: [rules('filter', '-I FORWARD -s 10.244.0.0/16 -j ACCEPT', '-I FORWARD 2 -d 10.244.0.0/16 -j ACCEPT', '-I FORWARD 3 -j DROP')],
+  },
   {name: 'forward-drop-cali-accepts', load: [rules('filter', drop, '-A FORWARD -i cali+ -j ACCEPT', '-A FORWARD -o cali+ -j ACCEPT')]},
   {name: 'forward-drop-from-cali-only', load: [rules('filter', drop, established, '-A FORWARD -i cali+ -j ACCEPT')]},
   {

@@ -82,7 +82,7 @@ function iptablesLayout(
           does: {iptables: [view], nft: null, environment},
           all: {iptables: [withForwarding(expected, actual, baseRules), ...others], nft: rules.nft(), environment},
         },
-        mode: {masquerading: 'KUBE-POSTROUTING', acceptsItself: true, isOwnChain: isKubeProxyChain},
+        mode: {masquerading: 'KUBE-POSTROUTING', isOwnChain: isKubeProxyChain},
       };
     },
     nameOf: ({rule}) => servicePortName(rule) ?? parseChainName(rule.target?.name ?? '')?.hash ?? '',

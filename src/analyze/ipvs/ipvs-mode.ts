@@ -249,7 +249,7 @@ function thirdPartySymptoms({expected, ruleset, sides, rules, senders}: ThirdPar
       does: side({rules: baseRules, environment}),
       all: {iptables: [beside, ...others], nft: rules.nft(), environment},
     },
-    mode: {masquerading: 'KUBE-POSTROUTING', acceptsItself: false, isOwnChain: isIpvsChain},
+    mode: {masquerading: 'KUBE-POSTROUTING', isOwnChain: isIpvsChain},
   });
 }
 

@@ -81,7 +81,7 @@ function nftLayout(
           does: {...own, nft: {tableSources: [actual]}},
           all: {...own, iptables: rules.iptables, nft: ruleset},
         },
-        mode: {masquerading: "kube-proxy's rules", acceptsItself: false, isOwnChain: () => false},
+        mode: {masquerading: "kube-proxy's rules", isOwnChain: () => false},
       };
     },
     nameOf: ({rule, comment}) => {

@@ -39,7 +39,7 @@ export interface WalkedRules {
   /** The rules that kube-proxy should have written, those that it wrote, and all rules of the node. */
   readonly sides: {readonly should: Side; readonly does: Side; readonly all: Side};
   readonly rules: NodeRules;
-  readonly mode: Pick<EffectCase, 'masquerading' | 'acceptsItself' | 'isOwnChain'>;
+  readonly mode: Pick<EffectCase, 'masquerading' | 'isOwnChain'>;
 }
 
 interface ThirdPartyCase<Port extends ServedPort> extends WalkedRules {

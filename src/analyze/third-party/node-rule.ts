@@ -11,7 +11,7 @@ export function isOwnTable({table}: Pick<NodeRule, 'table'>): boolean | null {
 }
 
 /** Tables of nftables are named with their family: `inet filter`. */
-export function isOfNft(table: string): boolean {
+function isOfNft(table: string): boolean {
   return table.includes(' ');
 }
 

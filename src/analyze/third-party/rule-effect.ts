@@ -22,7 +22,6 @@ import {
   decidedAt,
   decides,
   interceptorOf,
-  isOfNft,
   isOfPolicy,
   isUnconditional,
   leadsAstray,
@@ -73,8 +72,6 @@ export interface EffectCase {
   readonly holdsDnsCache: () => boolean | null;
   /** What a packet passes to be masqueraded: kube-proxy's chain or rules. */
   readonly masquerading: string;
-  /** kube-proxy itself accepts what it masquerades, before any firewall rule, as in iptables mode. In the other modes it leaves that to the firewall. */
-  readonly acceptsItself: boolean;
   /** A dump of the node's rules is truncated, which is a finding of its own. */
   readonly isCut: boolean;
 }
@@ -200,10 +197,7 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   const hook = decidedAt(outcome, effectCase.nft);
   const isForPod = probe.direct !== undefined && environment.isLocal(probe.packet.destination) !== true;
   const isSentOn = (path.some(rewrites) || isForPod) && hook !== 'input' && hook !== 'output';
-  // kube-proxy accepts such packets in tables of iptables alone, if they are sent on.
-  const acceptsItself = effectCase.acceptsItself && isSentOn && !isOfNft(rule?.table ?? policy?.split('/')[0] ?? '');
-  const unusual = !acceptsItself && isUnpromised(probe);
-  const base = {rule, ...(policy === undefined ? {} : {policy}), ...(unusual || isAside ? {severity: 'info' as const} : {})};
+  const base = {rule, ...(policy === undefined ? {} : {policy}), ...(isUnpromised(probe) || isAside ? {severity: 'info' as const} : {})};
   const why = rule !== null && steers(rule) && outcome.reason !== undefined ? `, because ${outcome.reason}` : '';
   const by = `${causeText(rule, policy, effectCase)}${why}`;
   const usual = isSentOn
@@ -296,8 +290,12 @@ function laterIf(effect: Effect | null): Effect | null {
   return effect === null ? null : {...effect, isLater: true};
 }
 
-/** kube-proxy in iptables mode refuses packets to a Service without endpoints in table filter, where a rule before its own can accept them. */
-function unrefused({destination, path}: ConnectionOutcome, {probe, alone}: WalkedProbe, {isOwn}: EffectCase): Effect | null {
+/**
+ * kube-proxy in iptables mode refuses packets to a Service without endpoints in table filter, where a rule before its own can accept them. At
+ * its own addresses the node refuses them too: nothing listens there.
+ */
+function unrefused({destination, path}: ConnectionOutcome, {probe, alone, environment}: WalkedProbe, {isOwn}: EffectCase): Effect | null {
+  if (environment.isLocal(probe.packet.destination) === true) return null;
   if (destination !== null || probe.direct !== undefined || alone.destinations.size > 0 || alone.rejected === 0) return null;
   const rule = path.findLast(one => !isOwn(one) && !leadsToHook(one));
   if (rule === undefined || rule.table !== 'filter' || !acceptsPackets(rule)) return null;

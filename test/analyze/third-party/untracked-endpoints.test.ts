@@ -90,3 +90,7 @@ test('a range of new source addresses of which the node has one loses the replie
   );
   expect(await range(11)).not.toContainEqual(expect.stringMatching(/which the node does not have/));
 });
+
+test('a node port without endpoints that a rule accepts first is refused all the same: nothing listens there', async () => {
+  expect(await found('filter', '-A INPUT -s 172.18.0.12/32 -j ACCEPT')).toEqual([]);
+});
