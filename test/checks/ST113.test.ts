@@ -89,7 +89,7 @@ test('says that no policy lets anybody in to the ports of the pods', async () =>
     found([policy({podSelector: {}, ingress: [{ports}]})], given =>
       given.api(({services}) => ({services: (services ?? []).filter(({metadata}) => metadata.name === 'web')})),
     );
-  expect(await ofPorts({port: 80})).toEqual([expect.stringContaining('lets any connection in to the ports of the pods (TCP 8080): ')]);
+  expect(await ofPorts({port: 80})).toEqual([expect.stringContaining('lets any connection in to their ports (TCP 8080): ')]);
   expect(await ofPorts({port: 8080, protocol: 'UDP'})).toHaveLength(1);
   for (const port of [{port: 8080}, {port: 8000, endPort: 8090}, {port: 'http'}, {protocol: 'TCP'}])
     expect(await ofPorts({port: 80}, port)).toEqual([]);

@@ -113,6 +113,9 @@ describe('a line of another program', () => {
     ],
     ['UDP: bad checksum. From 192.0.2.9:27503 to 192.0.2.7:8472 ulen 75', '192.0.2.7 drops packets of VXLAN from 192.0.2.9'],
     ["Kernel's RPF check is set to 'loose'.  This would allow", 'calico-node ends, since rp_filter is 2 (loose)'],
+    ['add cmd: failed to assign an IP address to container', 'the network plugin of AWS has no free address for a pod'],
+    ['Failed to find any valid interface to use: failed to find interface eth1', 'flannel does not find the interface eth1'],
+    ['BIRD is not ready: Error querying BIRD: unable to connect', 'BIRD of calico-node does not run'],
     ['kubernetes 1.27 can not ping cluster ip', 'cluster IPs do not answer ping, by design'],
     ['kernel: neighbour: arp_cache: neighbor table overflow!', 'the kernel has no place for more neighbors (arp_cache)'],
   ])('"%s" is told', (line, text) => {
@@ -170,6 +173,10 @@ describe('a log of kube-proxy', () => {
     [
       '$ kubectl logs kube-proxy-chc4w\nE1211 17:17:07.621298       1 run.go:74] "command failed" err="stat \n /var/lib/kube-proxy/conf: no such file or directory"',
       'a file that kube-proxy is told to read is not there',
+    ],
+    [
+      'E1216 07:31:29.513426       1 utils.go:235] fd00:96::5 in clusterIP has incorrect IP version (service shop/web). kube-proxy',
+      'it serves the other family of addresses alone',
     ],
     [
       "E0424 10:55:50.225402       1 proxier.go:389] can't set sysctl net/ipv4/vs/conn_reuse_mode, kernel version must be at least 4.1",
@@ -255,6 +262,29 @@ test('a table of connections that counts as many as it may have is full', () => 
   const counts = (count: number) => `net.netfilter.nf_conntrack_count = ${count}\nnet.netfilter.nf_conntrack_max = 131072\n`;
   expect(answer(counts(131072))).toContain('the table of connections is full');
   for (const text of [counts(9000), 'net.netfilter.nf_conntrack_count = 9000\n']) expect(answer(text)).not.toContain('full');
+});
+
+test.each([
+  ['connect: no route to host\\"" node="w1"', '10.0.0.5:10250 (no route to host): a firewall refuses'],
+  ['connect: connection refused', '10.0.0.5:10250 (connection refused): nothing listens there, or a rule refuses'],
+  ['i/o timeout', '10.0.0.5:10250 (i/o timeout): packets or their answers are lost'],
+])('a client whose connection ends with "%s" is told what that means', (why, text) => {
+  expect(answer(`err="Get \\"https://10.0.0.5:10250/x\\": dial tcp 10.0.0.5:10250: ${why}\n`)).toContain(text);
+});
+
+test('a node whose rules lack Services that another node of the text serves is named', () => {
+  const service = (name: string, chain: string) =>
+    `-A KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m comment --comment "${name} cluster IP" -m tcp --dport 443 -j KUBE-SVC-${chain}`;
+  const api = service('default/kubernetes:https', 'NPX46M4PTMTKRN6Y');
+  const good = `root@w1:~# iptables-save -t nat | grep 10.96.0.1\n${api}\n`;
+  const bad = (...rules: readonly string[]) =>
+    `root@w2:~# iptables-save -t nat\n*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n-A PREROUTING -j KUBE-SERVICES\n${rules.map(rule => `${rule}\n`).join('')}COMMIT\n`;
+  const words = 'the rules of w2 do not serve default/kubernetes:https, and those of w1 do';
+  expect(said(good + bad())).toContain(words);
+  expect(said(good + bad(api))).not.toContain('do not serve');
+  expect(said(good + bad('-A KUBE-SERVICES -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT'))).not.toContain('do not serve');
+  expect(said(good + bad().replace('COMMIT\n', ''))).not.toContain('do not serve');
+  expect(said(good + bad().replace('w2', 'w1'))).not.toContain('do not serve');
 });
 
 describe('ranges and settings', () => {

@@ -1,11 +1,10 @@
-import {contains, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
+import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import {matchOptionOf, type Ruleset} from '../../model/ruleset.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
-import {fileText, type NodeDump} from '../../model/snapshot.ts';
+import type {NodeDump} from '../../model/snapshot.ts';
 import {plural, servicePortText, someOf} from '../../model/text.ts';
-import {parseConntrack} from '../../parse/conntrack.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {commandAnswers} from '../../parse/pasted/command-answers.ts';
@@ -23,19 +22,42 @@ interface ShownBeside {
 
 /** What routes, lists, sets, connections and answers of commands show beside the rules, each in a few words. Most telling first. */
 export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets, nft}: ShownBeside): readonly string[] {
-  const tracked = fileText(node, 'conntrack');
   return [
     ...leftBehind(lines, listed, traces),
+    ...lackedByHosts(lines),
     ...unroutedEndpoints(lines, traces),
     ...rulesets.flatMap(ruleset => refusedAddresses(ruleset, ipsetsOf(node))),
     ...lackedLoops(lines, ipsetsOf(node), traces),
-    ...untranslatedFlows(tracked, traces),
     ...silentServers(lines),
     ...stuckConnections(lines, listed),
     ...lackedServers(lines, traces),
     ...commandAnswers(lines),
     ...(nft === null ? lackedJump(lines, rulesets) : []),
   ];
+}
+
+/** Services that the whole table nat of one host does not have, and the rules of another host in the same text have. */
+function lackedByHosts(lines: readonly string[]): readonly string[] {
+  const hosts = new Map<string, {readonly names: Set<string>; isWhole: boolean}>();
+  let [host, table] = ['', ''];
+  for (const line of lines) {
+    table = /^\*(\w+)\s*$/.exec(line)?.[1] ?? table;
+    host = /^\s*\[?[\w-]+@([\w.-]+)[: ][^#$]{0,80}[#$]\s+\S/.exec(line)?.[1] ?? host;
+    const own = hosts.get(host) ?? {names: new Set(), isWhole: false};
+    const name = /^-A KUBE-SERVICES .*--comment "([\w.-]+\/[\w.:-]+) cluster IP".* -j KUBE-SVC-/.exec(line)?.[1];
+    if (name !== undefined) own.names.add(name);
+    // IPVS mode has sets in their place.
+    if (line.includes('--match-set KUBE-CLUSTER-IP')) table = '';
+    if (table === 'nat' && /^COMMIT\s*$/.test(line)) own.isWhole = true;
+    if (host !== '' && (own.isWhole || name !== undefined)) hosts.set(host, own);
+  }
+  return [...hosts].flatMap(([place, {names, isWhole}]) => {
+    const [other, ...rest] = [...hosts].filter(([one]) => one !== place);
+    const lacked = [...(other?.[1].names ?? [])].filter(name => !names.has(name));
+    return !isWhole || other === undefined || rest.length > 0 || lacked.length === 0
+      ? []
+      : `the rules of ${place} do not serve ${someOf(lacked)}, and those of ${other[0]} do: kube-proxy of ${place} does not follow the API server, its rules are refused (its log says so), or they are in the other backend of iptables`;
+  });
 }
 
 /** Endpoints to which the routes of the same text do not lead, while they lead to pods of other nodes. */
@@ -162,29 +184,6 @@ function silentServers(lines: readonly string[]): readonly string[] {
   });
 }
 
-/** UDP flows that no rule translated, to entries that rules translate: a flow is asked once, before its first packet. */
-function untranslatedFlows(tracked: string, traces: readonly PortTrace[]): readonly string[] {
-  const served = new Map(
-    traces.flatMap(({service, port: {protocol}, entries}) =>
-      protocol === 'UDP' && service.namespace !== 'ipvs'
-        ? entries.flatMap(({entry: {address, port}, endpoints}) =>
-            endpoints.length > 0 ? [[`${address ?? ''} ${port}`, address] as const] : [],
-          )
-        : [],
-    ),
-  );
-  if (served.size === 0) return [];
-  const flows = [...parseConntrack(tracked, 'udp')].flatMap(({original: {destination, destinationPort: port}, reply}) => {
-    const address = served.get(`${destination} ${port}`) ?? served.get(` ${port}`);
-    return address === undefined || reply.source !== destination ? [] : [{to: joinHostPort(destination, port), destination, address}];
-  });
-  return [...Map.groupBy(flows, ({to}) => to)].flatMap(([to, own]) => {
-    const [{destination = '', address = null} = {}] = own;
-    const otherwise = address === null ? `, unless ${destination} is the address of another node` : '';
-    return `${plural(own.length, 'UDP flow')} to ${to} ${own.length === 1 ? 'is' : 'are'} tracked without translation${otherwise}: rules are asked before the first packet alone, so that packets reach no endpoint as long as they come`;
-  });
-}
-
 /** Connections that stay at real servers of weight 0, where kubectl lists another one of the virtual server and not this. */
 function stuckConnections(lines: readonly string[], {endpoints, ready}: Listed): readonly string[] {
   if (endpoints.size === 0) return [];
@@ -214,7 +213,6 @@ function lackedServers(lines: readonly string[], traces: readonly PortTrace[]): 
   const isFiltered = lines.slice(Math.max(0, at - 4), at).some(line => /\bipvsadm\b.*(?:\||\s-[tuf]\s|-service)/.test(line));
   return at < 0 ||
     isFiltered ||
-    traces.length > 0 ||
     lines.some(line => /^\s*(?:TCP|UDP|SCTP|FWM)\s+\S+:?\S*\s|KUBE-S(?:VC|EP)-|^table ip6? kube-proxy/.test(line))
     ? []
     : ['ipvsadm lists no virtual server: in IPVS mode kube-proxy has written none, not even that of default/kubernetes'];

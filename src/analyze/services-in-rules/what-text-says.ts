@@ -60,7 +60,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...told([...(unserved === null ? [] : [unserved]), ...listed.faults]),
     ...waitingConnections(lines, fileText(node, 'conntrack')),
     ...capturedPackets(lines),
-    ...strandedFlows(fileText(node, 'conntrack'), traces),
+    ...strayFlows(fileText(node, 'conntrack'), traces),
     ...told([
       ...beyondRules(node, {lines, listed, traces, rulesets, nft}),
       ...hostPortsBefore(rulesets, traces),
@@ -285,26 +285,33 @@ function hostPortsBefore(rulesets: readonly Ruleset[], traces: readonly PortTrac
   });
 }
 
-/** UDP flows to an entry of a Service that go on to an endpoint to which no rule sends any more. */
-function strandedFlows(tracked: string, traces: readonly PortTrace[]): readonly TextFact[] {
+/** UDP flows to an entry of a Service that no rule translated, or that go on to an endpoint to which no rule sends any more. */
+function strayFlows(tracked: string, traces: readonly PortTrace[]): readonly TextFact[] {
   if (tracked === '') return [];
-  const entries = traces.flatMap(({port, entries: all}) => (port.protocol === 'UDP' ? all : []));
-  const byKey = Map.groupBy(entries, ({entry}) => `${entry.address ?? ''} ${entry.port}`);
-  const flows = [...parseConntrack(tracked, 'udp')].flatMap(({original, reply}) => {
-    const {destination, destinationPort: port} = original;
+  const all = traces.flatMap(({service, port, entries}) =>
+    port.protocol === 'UDP' ? entries.map(one => ({...one, isOfIpvs: service.namespace === 'ipvs'})) : [],
+  );
+  const byKey = Map.groupBy(all, ({entry}) => `${entry.address ?? ''} ${entry.port}`);
+  const flows = [...parseConntrack(tracked, 'udp')].flatMap(({original: {destination, destinationPort: port}, reply}) => {
     const own = byKey.get(`${destination} ${port}`) ?? byKey.get(` ${port}`) ?? [];
-    const end = joinHostPort(reply.source, reply.sourcePort);
-    const isSent = own.some(
+    const end = reply.source === destination ? null : joinHostPort(reply.source, reply.sourcePort);
+    const isRight = own.some(
       ({endpoints, end: last}) => endpoints.some(({hostPort}) => !isShown(hostPort) || hostPort === end) || last?.verdict === 'undecided',
     );
-    return own.length === 0 || isSent || reply.source === destination ? [] : [{to: joinHostPort(destination, port), end}];
+    const isStray = end === null ? own.some(({endpoints, isOfIpvs}) => endpoints.length > 0 && !isOfIpvs) : own.length > 0 && !isRight;
+    const unless = own[0]?.entry.address == null ? `, unless ${destination} is the address of another node` : '';
+    return isStray ? [{to: joinHostPort(destination, port), end, unless}] : [];
   });
-  return [...Map.groupBy(flows, ({to, end}) => `${to} ${end}`).values()].flatMap(all =>
-    all.slice(0, 1).map(({to, end}) => ({
-      text: `${plural(all.length, 'UDP flow')} to ${to} ${all.length === 1 ? 'goes' : 'go'} to ${end}, to which no rule sends: a flow keeps its endpoint as long as packets come`,
-      about: [to, end],
-    })),
-  );
+  return [...Map.groupBy(flows, ({to, end}) => `${to} ${end}`).values()].flatMap(([first, ...more]) => {
+    if (first === undefined) return [];
+    const {to, end, unless} = first;
+    const [is, go] = more.length === 0 ? ['is', 'goes'] : ['are', 'go'];
+    const what =
+      end === null
+        ? `${is} tracked without translation${unless}: rules are asked before the first packet alone, so that packets reach no endpoint as long as they come`
+        : `${go} to ${end}, to which no rule sends: a flow keeps its endpoint as long as packets come`;
+    return [{text: `${plural(more.length + 1, 'UDP flow')} to ${to} ${what}`, about: end === null ? [to] : [to, end]}];
+  });
 }
 
 /** Where the trace of a packet ends, and the rule or policy there. */

@@ -296,6 +296,11 @@ export const lesserFailures: readonly KnownFailure[] = [
       'Rules are written all the same. On such a kernel a client that uses a port again may still be sent to a pod that is gone: upgrade the kernel where connections time out after pods were replaced.',
   },
   {
+    pattern: /in (?:endpointslice|clusterIP|endpoints?) has incorrect IP version/i,
+    cause: 'it serves the other family of addresses alone, and leaves those of this Service out',
+    remedy: 'Turn dual stack on for kube-proxy too (by default from 1.21 on), with a clusterCIDR and node addresses of both families.',
+  },
+  {
     pattern: /can't find the real server/i,
     cause: 'a real server that it wants to remove is gone already, and it tries again every minute: no packet is affected',
     remedy: otherCause,

@@ -11,7 +11,7 @@ export interface ClientError {
 }
 
 const forms: readonly RegExp[] = [
-  /\bdial tcp (\S+):(\d+): (?:connect: |getsockopt: )?([a-z/ ]+?)["\\]*$/,
+  /\bdial tcp (\S+):(\d+): (?:connect: |getsockopt: )?([a-z/ ]+?)(?=["\\]|$)/,
   /\blookup \S+ on (\S+):(\d+): dial udp \S+ ([a-z/ ]+?)["\\]*$/,
   /\bread udp [^\s>]+->(\S+):(\d+): ([a-z/ :]+?)["\\]*$/,
   /\bcurl: \(\d+\) Failed to connect to (\S+) port (\d+)(?: after \d+ ms)?: (.+)$/,

@@ -71,7 +71,7 @@ export function answerOfText(content: Buffer): string | null {
   const asked = client === undefined ? null : `${joinHostPort(client.host, client.port)} (${client.why})`;
   if (described !== null) return described + (client === undefined || faultsOf(lines) !== '' ? '' : fromOutside(client, lines));
   if (asked !== null)
-    return `shows a program that does not reach ${asked}: what the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
+    return `shows a program that does not reach ${asked}: ${meaningOf(client?.why ?? '')}. What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (log !== null) return ofLog('without an error');
   const settings = listedSettings(lines);
   if (settings !== null) return settings;
@@ -80,6 +80,13 @@ export function answerOfText(content: Buffer): string | null {
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
   return null;
+}
+
+function meaningOf(why: string): string {
+  if (/refused/i.test(why)) return 'nothing listens there, or a rule refuses, as kube-proxy does for a Service without endpoints';
+  return /no route to host/i.test(why)
+    ? 'a firewall refuses (REJECT with icmp-host-prohibited, as firewalld does), or no host has the address'
+    : 'packets or their answers are lost on the way';
 }
 
 /** systemctl shortens lines at the end, and journalctl in the middle. */

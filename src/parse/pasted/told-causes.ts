@@ -69,6 +69,18 @@ const told: readonly ToldCause[] = [
     '$2 drops packets of VXLAN from $1, since their checksum of UDP is wrong: ethtool -K flannel.1 tx-checksum-ip-generic off (or of vxlan.calico) avoids it, and kube-proxy 1.16.13, 1.17.9 and 1.18.6 mended one cause',
   ],
   [
+    /failed to assign an IP address to container/,
+    'the network plugin of AWS has no free address for a pod: it is no endpoint, and does not start. The subnet is full, or the node has as many interfaces and addresses as its instance type may have',
+  ],
+  [
+    /Failed to find (?:any valid )?interface .*?failed to find interface (\S+)/,
+    'flannel does not find the interface $1 (--iface) and ends: pods of the node get no network. Name one that the node has, or none',
+  ],
+  [
+    /BIRD is not ready: Error querying BIRD/,
+    'BIRD of calico-node does not run, so that routes to pods of other nodes are missing: the log of its container says why (a node without an address, or another BIRD on it)',
+  ],
+  [
     /Kernel's RPF check is set to 'loose'/,
     'calico-node ends, since rp_filter is 2 (loose), and does not connect the pods of its node: set net.ipv4.conf.all.rp_filter to 1 or 0, or IgnoreLooseRPF (FELIX_IGNORELOOSERPF)',
   ],
@@ -97,7 +109,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: Loop|\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|\bping\b|unexpected source|FORWARD policy is|neighbor table/;
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: Loop|\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping\b|unexpected source|FORWARD policy is|neighbor table/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
