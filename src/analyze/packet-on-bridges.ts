@@ -32,8 +32,11 @@ export function acrossBridge(outcome: PacketOutcome, {packet, environment, facts
   });
   const closed = 'the bridge takes nothing from a port that is not in the state forwarding, and sends nothing there';
   const [blocked] = bridges.flatMap(bridge => off(bridge, ({isBlocked}) => isBlocked === true, closed) ?? []);
+  const isTold = 'the bridge sends only what is for addresses of its table to a port that learns none, and the table was not read';
+  const [told] = bridges.flatMap(bridge => off(bridge, one => one.isTold === true, isTold) ?? []);
+  const doubted = told === undefined ? undefined : {...told, verdict: 'undecided' as const};
   const [shared] = from === to ? bridges : [];
-  const obstacle = blocked ?? (shared === undefined ? null : obstacleOn(shared, {outcome, packet, end, facts}));
+  const obstacle = blocked ?? doubted ?? (shared === undefined ? null : obstacleOn(shared, {outcome, packet, end, facts}));
   const uplink = shared === undefined || outcome.destination === null ? null : uplinkWithoutReturn(network, packet.family, shared.name);
   const isBackOut = uplink !== null && ![packet.source, end].some(({value}) => holds(podsHere(facts, packet.family), value));
   if (obstacle === null && isBackOut) return {...outcome, verdict: 'drop', reason: `${noReturn} (${uplink.name} of ${shared?.name})`};

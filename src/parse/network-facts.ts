@@ -29,6 +29,7 @@ function linkOf(fields: Fields): Link {
     ...(/^(?:disabled|listening|learning|blocking)$/.test(stringOf(port?.['state']) ?? '') && flags.includes('LOWER_UP')
       ? {isBlocked: true}
       : {}),
+    ...(port?.['learning'] === false && port['flood'] === false ? {isTold: true} : {}),
     hairpin: typeof hairpin === 'boolean' ? hairpin : null,
     vxlan:
       kind === 'vxlan'

@@ -297,6 +297,12 @@ const cases: readonly Case[] = [
     silent: {'one port is': {...bridged(true), links: [bridge(), port('veth1', true, true), port('veth2', true)]}},
   },
   {
+    ...{code: 'ST603', title: 'a bridge port gets only what is for addresses that a program told the bridge of', severity: 'warning'},
+    fires: {...bridged(true), links: [bridge(), withoutLearning(false), port('veth2', true)]},
+    says: '1 of 2 ports of cni0 is set to learn no addresses and to flood nothing (veth1): the bridge sends nothing there but what is for addresses that its table names',
+    silent: {'it floods': {...bridged(true), links: [bridge(), withoutLearning(true), port('veth2', true)]}},
+  },
+  {
     ...{code: 'ST604', title: 'strict filtering meets policy routing of pods', severity: 'error'},
     fires: {...secondInterface, sysctls: strict},
     says: 'policy rules route packets of 1 pod (10.244.11.5) by eth1',
@@ -908,6 +914,11 @@ function moveDefault(given: Scenario): void {
 /** The next hops to the pods of node-b and node-c. */
 function toPods(...gateways: readonly string[]): Given {
   return {routes: gateways.map((gateway, at) => ({dst: `10.244.${12 + at}.0/24`, gateway, dev: 'eth0'}))};
+}
+
+function withoutLearning(flood: boolean): object {
+  const {linkinfo, ...link} = port('veth1', true);
+  return {...link, linkinfo: {...linkinfo, info_slave_data: {...linkinfo.info_slave_data, learning: false, flood}}};
 }
 
 /** Two next hops to the pods of node-b: the node itself, and another one. */

@@ -60,6 +60,15 @@ const deliveredMarked = sh('ip rule add fwmark 0x200/0xf00 lookup 2004 pref 9; i
 
 const localLater = 'ip rule add lookup local pref 100; ip rule del lookup local pref 0';
 
+/** The pods of the node are ports of a bridge, which sends packets back. */
+const bridgeOfPods = sh(`ip link add cni0 address 02:ee:ee:ee:ee:ee type bridge; ip link set cni0 up
+for n in 4 5; do
+  ip link set cali$n master cni0
+  ip route replace 10.244.11.$n dev cni0
+  ip neigh replace 10.244.11.$n lladdr 02:00:00:00:00:0$n dev cni0 nud permanent
+  bridge link set dev cali$n hairpin on
+done`);
+
 /** What rules can ask of a packet and do to it, one thing at a time, and what two programs do beside each other. */
 export const conditions: readonly Scenario[] = [
   // Who is here is known by pods, endpoints and routes where no Node has a podCIDR.
@@ -128,6 +137,8 @@ export const conditions: readonly Scenario[] = [
     load: [sh('ip route add 10.244.13.0/24 via 172.18.0.12; ip route replace 10.244.12.0/24 via 172.18.0.99')],
   },
   {name: 'next-hop-of-nobody-beside', load: [sh('ip route replace 10.244.12.0/24 nexthop via 172.18.0.12 nexthop via 172.18.0.99')]},
+  {name: 'bridge-of-pods-down', load: [bridgeOfPods, sh('ip link set cni0 down')], isIPv4Only: true},
+  {name: 'bridge-port-told', load: [bridgeOfPods, sh('bridge link set dev cali4 flood off learning off')], isIPv4Only: true},
   {name: 'far-pod-via-pod', load: [sh('ip route add 10.244.12.4 via 10.244.11.4 dev cali4 onlink')]},
   {
     name: 'ip-rule-suppressed-group',

@@ -394,6 +394,13 @@ function closedPorts(context: NodeCheckContext): readonly Found[] {
         effect: 'there and takes nothing from there, so the pods behind reach nobody',
         opened: ['state', '3'],
       },
+      {
+        closed: ports.filter(({isTold}) => isTold === true),
+        state: 'set to learn no addresses and to flood nothing',
+        effect:
+          'there but what is for addresses that its table names (bridge fdb), and nobody reaches the pods behind that it does not name',
+        opened: ['learning', 'on'],
+      },
     ] as const;
     return kinds.flatMap(({closed, state, effect, opened: [option, value]}) => {
       if (closed.length === 0) return [];

@@ -99,6 +99,8 @@ export interface Link {
   readonly isIsolated: boolean;
   /** A port of a bridge that is up, by which the bridge sends and takes nothing: its state is not `forwarding`. */
   readonly isBlocked?: true;
+  /** A port that learns no addresses, to which the bridge sends only what is for addresses that a program told it of. */
+  readonly isTold?: true;
   /** Of a tunnel that the kernel gives no end to (`external`), packets leave as their routes say. */
   readonly vxlan: {readonly id: number; readonly port: number; readonly carrier: string | null; readonly isExternal: boolean} | null;
   /** A bridge that shows packets to iptables whatever the sysctl says. */

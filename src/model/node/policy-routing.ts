@@ -2,6 +2,7 @@ import {type Address, contains, families, type Family, parseAddress, parseCidr} 
 import {partition} from '../lists.ts';
 import {once} from '../once.ts';
 import {
+  type Link,
   type NetworkFacts,
   type NodeFacts,
   noNetworkFacts,
@@ -93,9 +94,11 @@ const withDownWays = once((network: NetworkFacts): NetworkFacts => {
   return {...network, routes: {IPv4: without(network.routes.IPv4), IPv6: without(network.routes.IPv6)}};
 });
 
-/** Interfaces of pods that are down: the kernel removed the routes to these pods. */
+/** Interfaces of pods, and bridges of them, that are down: the kernel removed the routes to these pods. */
 export function downPodLinks({links}: NetworkFacts): readonly string[] {
-  return (links ?? []).flatMap(({name, isPeerElsewhere, isUp, master}) => (isPeerElsewhere && !isUp && master === null ? [name] : []));
+  const isOfPod = ({isPeerElsewhere, name, master}: Link): boolean =>
+    (isPeerElsewhere && master === null) || links?.some(port => port.isPeerElsewhere && port.master === name) === true;
+  return (links ?? []).flatMap(link => (!link.isUp && isOfPod(link) ? [link.name] : []));
 }
 
 /** By it the node sends packets to itself, whatever interface has the address. Where none is up, the flags of interfaces were not read. */
