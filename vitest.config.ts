@@ -1,7 +1,6 @@
 import {availableParallelism} from 'node:os';
 import process from 'node:process';
 import {configDefaults, defineConfig} from 'vitest/config';
-import {triesSome} from './test/cases.ts';
 
 /**
  * Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, live clusters, many previews, pages
@@ -27,9 +26,7 @@ export const long = [
   'test/render/html/page-geometry.test.ts',
 ];
 
-/**
- * Tables of random cases, and of rows that are alike: every run tries some of each, and the long one all of them (test/cases.ts).
- */
+/** Tables of random cases, and of rows that are alike: `npm test` tries some of each, which is enough for CI, and a release all of them. */
 export const sampled = [
   'test/analyze/sender-classes.test.ts',
   'test/analyze/random-services.test.ts',
@@ -55,28 +52,18 @@ export const sampled = [
   'test/run/nodes/agent-evaluator.test.ts',
 ];
 
-/**
- * Tests of the built program, of which the long ones start a process for each run (test/svc-trace.ts). CI starts them for one file, beside
- * those of the live clusters, and a release for all.
- */
-export const inProcesses = [
-  'test/e2e/access.test.ts',
-  ...(triesSome ? [] : ['test/cli/commands/{change,cluster}.test.ts', 'test/e2e/{capture,cli}.test.ts']),
-];
-
-/**
- * Tests that change nothing outside: no environment variables, no terminal. Their files share a process, which saves the second
- * that loading the sources takes in each of them. All others have a process of their own.
- */
-export const shared = [
-  'test/{agent,analyze,articles,checks,compare,diagnosis,diff,expect,incidents,model,parse,preview,redact,render,run,trace,traffic}/**/*.test.ts',
-  'test/collect/{access,agents,bundle,cluster,kube,manifests,node,objects,watch}/**/*.test.ts',
-];
+/** Tests of the built program, of which the long ones start a process for each run (test/svc-trace.ts), as those of live clusters do. */
+export const inProcesses = ['test/cli/commands/{change,cluster}.test.ts', 'test/e2e/{access,capture,cli}.test.ts'];
 
 /** What the usual tests and the long ones have in common. */
 export const common = {
   // By default one core is left alone. Many tests wait for a program or a server, so that even two cores have work for three.
   maxWorkers: Math.max(3, availableParallelism()),
+  // Files share processes, which saves the second that loading the sources takes in each: a test leaves a process as it was.
+  isolate: false,
+  // Node.js loads the sources as in `bin/dev.js`, and what it calls is a tenth faster than through vite's import objects.
+  experimental: {viteModuleRunner: false},
+  execArgv: ['--max-semi-space-size=64'],
   // What a command prints must reach the test that captures it, not the reporter.
   disableConsoleIntercept: true,
   // A limit is for what hangs: on a busy machine everything takes long. A poll ends first, since it says what it waited for.
@@ -93,13 +80,4 @@ export const reporters: ('default' | ['json', {outputFile: string}])[] = report 
 // What test/package holds needs a release (vitest.package.config.ts), and test/laboratory an idle machine (vitest.laboratory.config.ts).
 const exclude = [...configDefaults.exclude, 'test/package/**', 'test/laboratory/**', ...long];
 
-export default defineConfig({
-  test: {
-    ...common,
-    reporters,
-    projects: [
-      {extends: true, test: {name: 'shared', include: shared, exclude, isolate: false}},
-      {extends: true, test: {name: 'others', include: ['test/**/*.test.ts'], exclude: [...exclude, ...shared]}},
-    ],
-  },
-});
+export default defineConfig({test: {...common, reporters, include: ['test/**/*.test.ts'], exclude}});

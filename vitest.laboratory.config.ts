@@ -7,6 +7,8 @@ import {common, reporters} from './vitest.config.ts';
 export default defineConfig({
   test: {
     ...common,
+    // Each has an environment of its own.
+    isolate: true,
     maxWorkers: clusters.length,
     reporters,
     projects: clusters.map(clusterName).map(name => ({

@@ -1,5 +1,15 @@
 import {defineConfig} from 'vitest/config';
+import {triesSome} from './test/cases.ts';
 import {common, inProcesses, long, sampled, reporters} from './vitest.config.ts';
 
 // `npm run test:long`: the tests that `npm test` leaves out because they take long, and all cases of which it tries some.
-export default defineConfig({test: {...common, reporters, include: [...long, ...sampled, ...inProcesses], env: {SVC_TRACE_LONG: '1'}}});
+export default defineConfig({
+  test: {
+    ...common,
+    isolate: true,
+    experimental: {viteModuleRunner: true},
+    reporters,
+    include: triesSome ? long : [...long, ...sampled, ...inProcesses],
+    env: {SVC_TRACE_LONG: '1'},
+  },
+});

@@ -8,7 +8,7 @@ import process from 'node:process';
 import {parseArgs} from 'node:util';
 import {parseSync} from '@swc/core';
 import {defineConfig} from 'vitest/config';
-import {common, long, shared} from '../../vitest.config.ts';
+import {common, long} from '../../vitest.config.ts';
 import {seededRandom} from '../bench/random.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -32,10 +32,13 @@ export default defineConfig({
   plugins: mutant === undefined ? [] : [mutate(JSON.parse(mutant) as Mutant)],
   test: {
     ...common,
-    name: 'shared',
-    include: [...shared, 'test/laws.test.ts'],
-    exclude: [...long, '**/*browser*', 'test/{agent,articles,collect,run}/**'],
-    isolate: false,
+    // Node.js would load the file as it is.
+    experimental: {viteModuleRunner: true},
+    include: [
+      'test/{analyze,checks,compare,diagnosis,diff,expect,incidents,model,parse,preview,redact,render,trace,traffic}/**/*.test.ts',
+      'test/laws.test.ts',
+    ],
+    exclude: [...long, '**/*browser*'],
     bail: 1,
     reporters: ['dot'],
   },
