@@ -119,6 +119,14 @@ const nextHops = (flags: readonly string[]) => ({
     {gateway: '192.0.2.1', dev: 'eth1', flags},
   ],
 });
+/** Packets to two pods of node-a take the default gateway. */
+const podsAtGateway = {routes: [{...byDefault, dst: '10.244.11.4/31'}]};
+const addressOn =
+  (ifname: string, local: string, prefixlen: number) =>
+  (given: Scenario): void => {
+    const eth0Address = {ifname: 'eth0', addr_info: [{family: 'inet', local: '172.18.0.11', prefixlen: 16}]};
+    given.file('node-a', 'addresses.json', JSON.stringify([eth0Address, {ifname, addr_info: [{family: 'inet', local, prefixlen}]}]));
+  };
 /** Pods behind links of their own, but for 10.244.11.5. */
 const podLinks = (flags: readonly string[], ...routes: readonly object[]): Given => ({
   links: [
@@ -817,7 +825,7 @@ const cases: readonly Case[] = [
   {
     ...{code: 'ST611', title: 'the interface of a pod is down', severity: 'error'},
     fires: podLinks([]),
-    says: 'packets for endpoints on this node (10.244.11.5) go to the default gateway 172.18.0.1, while the interface of a pod is down (veth5): what',
+    says: 'packets for endpoints on this node (10.244.11.5) go to the default gateway 172.18.0.1, while an interface of pods is down (veth5): what',
     silent: {
       'it is up': podLinks(['UP', 'LOWER_UP'], {dst: '10.244.11.5', dev: 'veth5'}),
       'it is of a pod that is no endpoint': podLinks([], {dst: '10.244.11.5', dev: 'veth9'}),
@@ -839,15 +847,80 @@ const cases: readonly Case[] = [
     },
   },
   {
+    ...{code: 'ST611', title: 'the bridge of the pods is down', severity: 'error'},
+    fires: {...podsAtGateway, links: [{...bridge(), flags: []}], change: addressOn('cni0', '10.244.11.1', 24)},
+    says: 'packets for endpoints on this node (10.244.11.4, 10.244.11.5) go to the default gateway 172.18.0.1, while an interface of pods is down (cni0): what',
+    silent: {
+      'it is up': {...podsAtGateway, links: [bridge()], change: addressOn('cni0', '10.244.11.1', 24)},
+      'it is of another network': {...podsAtGateway, links: [{...bridge(), flags: []}], change: addressOn('cni0', '172.17.0.1', 16)},
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'pods here have no route, and others here have one of their own', severity: 'warning'},
+    fires: {routes: [...podsAtGateway.routes, {dst: '10.244.11.6', dev: 'cali6'}]},
+    says: 'packets for endpoints on this node (10.244.11.4, 10.244.11.5) go to the default gateway 172.18.0.1, while those for others here go to an interface of their pod: what',
+    silent: {
+      'none has one': podsAtGateway,
+      'a table for their interface names them': {
+        routes: [
+          ...podsAtGateway.routes,
+          {dst: '10.244.11.6', dev: 'cali6'},
+          ...['10.244.11.4', '10.244.11.5'].map(dst => ({dst, dev: 'eni5', table: '101'})),
+        ],
+      },
+    },
+  },
+  ...[
+    {what: 'for addresses of the node', rule: {priority: 100, src: '192.0.2.11', table: '101'}},
+    {what: 'for packets of a VRF', rule: {priority: 1000, src: 'all', l3mdev: null}, vrf: true},
+  ].map(({what, rule, vrf}): Case => {
+    const given = flannel(1450);
+    const change = (made: Scenario): void => {
+      addPodOnThirdNode(made);
+      addressOn('eth1', '192.0.2.11', 24)(made);
+    };
+    const routes = [...(given.routes ?? []), {...byDefault, dev: 'eth1', gateway: '192.0.2.1', table: '101'}];
+    const links = [
+      ...(given.links ?? []),
+      ...(vrf ? [{...up, ifname: 'mgmt', linkinfo: {info_kind: 'vrf', info_data: {table: 101}}}] : []),
+    ];
+    return {
+      ...{code: 'ST611', title: `one node has no route of its own, and there are routing rules ${what}`, severity: 'warning'},
+      fires: {links, routes, rules: [rule], change},
+      says: 'packets for endpoints on node-c (10.244.13.7) go to the default gateway 172.18.0.1, while there are routes',
+      silent: {
+        'it has one': {
+          links,
+          routes: [...routes, {dst: '10.244.13.0/24', gateway: '10.244.13.0', dev: 'flannel.1'}],
+          rules: [rule],
+          change,
+        },
+      },
+    };
+  }),
+  {
     ...{code: 'ST611', title: 'the tunnel to other nodes is down', severity: 'warning'},
-    fires: {links: [tunnel([])], change: addPodOnThirdNode},
+    fires: {links: [tunnel([])], change: withTunnelAddress},
     says: 'while flannel.1, the tunnel to other nodes, is down',
     silent: {
-      'it is up': {links: [tunnel(['UP'])], change: addPodOnThirdNode},
-      'another is up': {links: [tunnel([]), {...tunnel(['UP']), ifname: 'flannel.2'}], change: addPodOnThirdNode},
+      'it is up': {links: [tunnel(['UP'])], change: withTunnelAddress},
+      'another is up': {links: [tunnel([]), {...tunnel(['UP']), ifname: 'flannel.2'}], change: withTunnelAddress},
+      'it has no address': {links: [tunnel([])], change: addPodOnThirdNode},
+      "it is the administrator's": {
+        links: [{...tunnel([]), linkinfo: {info_kind: 'wireguard'}}],
+        change: given => {
+          addPodOnThirdNode(given);
+          addressOn('flannel.1', '10.99.0.1', 24)(given);
+        },
+      },
     },
   },
 ];
+
+function withTunnelAddress(given: Scenario): void {
+  addPodOnThirdNode(given);
+  addressOn('flannel.1', '10.244.11.0', 32)(given);
+}
 
 function tunnel(flags: readonly string[]): object {
   return {ifname: 'flannel.1', flags, promiscuity: 0, mtu: 1450, linkinfo: {info_kind: 'vxlan'}};

@@ -1,18 +1,29 @@
 import {once} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
-import {type Address, addressInside, type Cidr, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Address, type Cidr, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {intersect, intervalsOf} from '../../model/intervals.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
 import {podPorts} from '../../model/node/bridges.ts';
-import {type Link, type NetworkFacts, noNetworkFacts, routeOf, type RouteResult} from '../../model/node/node-facts.ts';
+import {type Link, type NetworkFacts, type NodeFacts, noNetworkFacts, type RouteResult} from '../../model/node/node-facts.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText, type ApiObjects} from '../../model/snapshot.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
-import {crowdedLinks, isOnUplink, leadsToNoNode, misledTo, nodesBehind, outsideOf, strangeHop} from '../../model/node/policy-routing.ts';
+import {
+  crowdedLinks,
+  downPodNetworks,
+  isOnUplink,
+  leadsToNoNode,
+  misledTo,
+  nodesBehind,
+  outsideOf,
+  routeOfProcesses,
+  routeOfServices,
+  strangeHop,
+} from '../../model/node/policy-routing.ts';
 
 /** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
 interface PodAddress {
@@ -104,8 +115,8 @@ export function deviceTo(context: NodeCheckContext, text: string): string | null
 }
 
 /** For packets of the node, with any source. */
-export function routeTo(context: NodeCheckContext, address: Address): RouteResult | 'unknown' {
-  return routeOf(networkOf(context), address, {mark: 0, iif: 'lo'});
+export function routeTo({facts}: NodeCheckContext, address: Address): RouteResult | 'unknown' {
+  return routeOfServices(facts, address);
 }
 
 /** As sysctl reads and prints it: a dot in the name of an interface is a slash. */
@@ -118,20 +129,42 @@ export interface Unrouted {
   readonly addresses: readonly string[];
 }
 
-/** Some endpoints of each node, to which the route is such a one. */
+/** Some endpoints of each other node, and of this one all, to which the route is such a one. */
 export function unroutedPods(
   context: NodeCheckContext,
   family: Family,
   isSuch: (route: RouteResult, address: Address) => boolean,
 ): readonly Unrouted[] {
-  return [...podAddresses(context, family)].flatMap(([node, pods]) => {
-    const found = pods.slice(0, 3).filter(({address: text}) => {
+  if (networkOf(context).routes[family] === null) return [];
+  const pods = podAddresses(context, family);
+  return [...someOfNetworks(pods)].flatMap(([node, some]) => {
+    const found = [...(node === context.node.name ? (pods.get(node) ?? []) : some)].filter(({address: text}) => {
       const address = parseAddress(text);
       const route = address === null ? 'unknown' : routeTo(context, address);
       return address !== null && route !== 'unknown' && isSuch(route, address);
     });
-    return found.length === 0 ? [] : [{node, addresses: found.map(({address}) => address)}];
+    return found.length === 0 ? [] : [{node, addresses: found.map(({address}) => address).slice(0, maxNamed)}];
   });
+}
+
+const maxNamed = 3;
+
+/** Three pods of each node, and one of each further network of 64 addresses: a network plugin may have a route for each. */
+const someOfNetworks = once(
+  (pods: ReadonlyMap<string, readonly PodAddress[]>) =>
+    new Map(
+      [...pods].map(([node, own]) => {
+        const networks = [...Map.groupBy(own, ({address}) => networkOfPod(address)).values()].slice(0, maxNetworks);
+        return [node, new Set([...own.slice(0, maxNamed), ...networks.flatMap(([first]) => first ?? [])])] as const;
+      }),
+    ),
+);
+
+const maxNetworks = 16;
+
+function networkOfPod(address: string): string {
+  const end = Math.max(address.lastIndexOf('.'), address.lastIndexOf(':'));
+  return address.includes(':') ? address.slice(0, end) : `${address.slice(0, end)}.${Number(address.slice(end + 1)) >> 6}`;
 }
 
 /** Where packets go that are for an address of another node and do not leave for it, or for a pod of this node and leave. */
@@ -206,8 +239,9 @@ export function defaultRoute(
   context: NodeCheckContext,
   family: Family,
 ): {readonly gateway: string; readonly isUsual: (route: RouteResult) => boolean} | null {
-  const usual = outsideOf(family).map(client => routeTo(context, client))[0];
-  if (usual === undefined || usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) return null;
+  const [client] = outsideOf(family);
+  const usual = client === undefined ? 'unknown' : routeOfProcesses(networkOf(context), client);
+  if (usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) return null;
   const {dev, gateway} = usual;
   return {gateway, isUsual: route => route.kind === 'unicast' && route.dev === dev && route.gateway === gateway};
 }
@@ -243,18 +277,51 @@ export function podsAstray(context: NodeCheckContext, family: Family): readonly 
   const astray = usual === null ? [] : unroutedPods(context, family, usual.isUsual);
   if (usual === null || astray.length === 0) return [];
   const hasOwn = (route: RouteResult): boolean => route.kind === 'unicast' && route.gateway !== null && !usual.isUsual(route);
-  const networks = (context.api.nodes ?? []).flatMap(node => (node.metadata.name === context.facts.name ? [] : podCIDRsOf(node)));
-  const isRouted = networks.some(text => {
-    const cidr = parseCidr(text);
-    const address = cidr?.family === family ? parseAddress(addressInside(cidr, new Set()) ?? '') : null;
-    const route = address === null ? 'unknown' : routeTo(context, address);
-    return route !== 'unknown' && hasOwn(route);
-  });
-  return isRouted || downTunnel(networkOf(context)) !== null || unroutedPods(context, family, hasOwn).length > 0 ? astray : [];
+  const networks = (context.api.nodes ?? [])
+    .flatMap(node => (node.metadata.name === context.facts.name ? [] : podCIDRsOf(node)))
+    .flatMap(text => parseCidr(text) ?? []);
+  const isRouted = (networkOf(context).routes[family] ?? []).some(
+    ({to, hops}) =>
+      to.prefix > 0 &&
+      to.prefix < (family === 'IPv4' ? 32 : 128) &&
+      hops.some(({gateway}) => gateway !== null && gateway !== usual.gateway) &&
+      networks.some(network => overlaps(network, to)),
+  );
+  const isOther = ({node}: Unrouted): boolean => node !== context.node.name;
+  return isRouted || downTunnel(context.facts) !== null || unroutedPods(context, family, hasOwn).some(isOther) ? astray : [];
 }
 
-/** A tunnel that somebody made, where all such are down: the kernel took their routes away. */
-export function downTunnel({links}: NetworkFacts): string | null {
-  const tunnels = (links ?? []).filter(({kind}) => kind === 'vxlan' || kind === 'geneve' || kind === 'wireguard');
-  return tunnels.every(({isUp}) => !isUp) ? (tunnels[0]?.name ?? null) : null;
+function overlaps(a: Cidr, b: Cidr): boolean {
+  return contains(a, {family: b.family, value: b.base, text: ''}) || contains(b, {family: a.family, value: a.base, text: ''});
+}
+
+/**
+ * A tunnel with an address where all such are down: the kernel took their routes away. One of WireGuard may be the administrator's, unless
+ * its address is among those of pods.
+ */
+export function downTunnel(facts: NodeFacts): string | null {
+  const {network = noNetworkFacts, onLink = []} = facts;
+  const tunnels = (network.links ?? []).filter(({kind}) => kind === 'vxlan' || kind === 'geneve' || kind === 'wireguard');
+  if (tunnels.some(({isUp}) => isUp)) return null;
+  const ofPods = downPodNetworks(facts, []);
+  const isOfPlugin = ({kind, name}: Link): boolean =>
+    kind === 'wireguard' ? ofPods.includes(name) : onLink.some(own => own.name === name);
+  return tunnels.find(isOfPlugin)?.name ?? null;
+}
+
+/**
+ * Endpoints of this node to which packets take the default gateway, while others here have interfaces of their own. Tables for packets by some
+ * interface may name those whose network asks the gateway for them, such as pods with a security group of AWS.
+ */
+export function podsWithoutRoute(context: NodeCheckContext, family: Family, isUsual: (route: RouteResult) => boolean): readonly string[] {
+  const network = networkOf(context);
+  const routes = (podAddresses(context, family).get(context.node.name) ?? []).flatMap(({address}) => {
+    const pod = parseAddress(address);
+    const route = pod === null ? 'unknown' : routeOfProcesses(network, pod);
+    return pod === null || route === 'unknown' ? [] : [{pod, route}];
+  });
+  const single = family === 'IPv4' ? 32 : 128;
+  const named = new Set((network.routes[family] ?? []).flatMap(({to}) => (to.prefix === single ? [to.base] : [])));
+  const hasOwn = routes.some(({pod, route}) => named.has(pod.value) && route.kind === 'unicast' && route.gateway === null);
+  return hasOwn ? routes.flatMap(({pod, route}) => (isUsual(route) && !named.has(pod.value) ? [pod.text] : [])) : [];
 }

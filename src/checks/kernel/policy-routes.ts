@@ -7,6 +7,7 @@ import {hostIP, type PolicyRule, routeOf, type RouteQuery, type RouteResult} fro
 import {
   type Astray,
   downPodLinks,
+  downPodNetworks,
   downWay,
   isUnroutedHere,
   isUsualRule,
@@ -305,15 +306,14 @@ export function podsWithoutLink(
   family: Family,
   isUsual: (route: RouteResult) => boolean,
 ): {readonly addresses: readonly string[]; readonly down: readonly string[]} | null {
-  const down = downPodLinks(networkOf(context));
-  if (down.length === 0) return null;
   const pods = podAddresses(context, family).get(context.node.name) ?? [];
-  const addresses = pods.flatMap(({address: text}) => {
+  const lost = pods.flatMap(({address: text}) => {
     const address = parseAddress(text);
     const route = address === null ? 'unknown' : routeTo(context, address);
-    return route !== 'unknown' && isUsual(route) ? [text] : [];
+    return address !== null && route !== 'unknown' && isUsual(route) ? [address] : [];
   });
-  return addresses.length === 0 ? null : {addresses, down};
+  const down = lost.length === 0 ? [] : [...downPodLinks(networkOf(context)), ...downPodNetworks(context.facts, lost)];
+  return down.length === 0 ? null : {addresses: lost.map(({text}) => text), down};
 }
 
 /** Addresses of Services that processes of the node have no route to. Programs that translate addresses in the socket need none. */

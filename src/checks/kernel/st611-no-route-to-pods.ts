@@ -24,6 +24,7 @@ import {
   networkOf,
   podsAstray,
   podsBehindStrangers,
+  podsWithoutRoute,
   routeTo,
   type Unrouted,
   unroutedPods,
@@ -76,13 +77,13 @@ export const noRouteToPods: Check<'ST611'> = {
           message: `packets to addresses on ${nodesIn(found)} go to ${to}: what Services send there does not arrive.`,
           ...run(routeGet(found), commandLine`ip address show to ${found[0]?.addresses[0] ?? ''}`),
         };
-      const own = parseAddress(hostIP(context.facts, family) ?? '');
-      if (own !== null && isLocalRouteMissing(context.facts, own))
+      const hostAddress = parseAddress(hostIP(context.facts, family) ?? '');
+      if (hostAddress !== null && isLocalRouteMissing(context.facts, hostAddress))
         yield {
           family,
-          message: `table local has no route to ${own.text}, the address of the node: the kernel sends away what is for it, and node ports, endpoints in the network of the node and what Services send from its processes are lost.`,
+          message: `table local has no route to ${hostAddress.text}, the address of the node: the kernel sends away what is for it, and node ports, endpoints in the network of the node and what Services send from its processes are lost.`,
           remedy: 'Add the address again: the kernel makes the route then.',
-          ...run(commandLine`ip route get ${own.text}`, commandLine`ip route show table local`),
+          ...run(commandLine`ip route get ${hostAddress.text}`, commandLine`ip route show table local`),
         };
       for (const {dev, addresses, loose} of linksOfTooMany(context, family)) {
         const which = `${addresses.length} pods (${someOf(addresses)}) by ${dev}`;
@@ -169,12 +170,20 @@ export const noRouteToPods: Check<'ST611'> = {
         yield {
           family,
           variant: 'link-down',
-          message: `packets for endpoints on this node (${someOf(cut.addresses)}) go to the default gateway ${usual.gateway}, while the interface of a pod is down (${someOf(cut.down)}): what Services send there is lost.`,
+          message: `packets for endpoints on this node (${someOf(cut.addresses)}) go to the default gateway ${usual.gateway}, while an interface of pods is down (${someOf(cut.down)}): what Services send there is lost.`,
           ...run(commandLine`ip route get ${cut.addresses[0] ?? ''}`, commandLine`ip link show ${cut.down[0] ?? ''}`),
         };
-      const astray = podsAstray(context, family);
+      const own = cut === null ? podsWithoutRoute(context, family, usual.isUsual) : [];
+      if (own.length > 0)
+        yield {
+          family,
+          severity: 'warning',
+          message: `packets for endpoints on this node (${someOf(own)}) go to the default gateway ${usual.gateway}, while those for others here go to an interface of their pod: what Services send there may not arrive.`,
+          ...run(commandLine`ip route get ${own[0] ?? ''}`),
+        };
+      const astray = podsAstray(context, family).filter(({node}) => own.length === 0 || node !== context.node.name);
       if (cut !== null || astray.length === 0) continue;
-      const tunnel = downTunnel(networkOf(context));
+      const tunnel = downTunnel(context.facts);
       const why = tunnel === null ? 'there are routes to the pods of other nodes' : `${tunnel}, the tunnel to other nodes, is down`;
       const message = `packets for endpoints on ${nodesIn(astray)} go to the default gateway ${usual.gateway}, while ${why}: the network may not know where they are.`;
       yield {family, severity: 'warning', message, ...run(routeGet(astray))};

@@ -242,7 +242,7 @@ export function routeOf(facts: NetworkFacts, destination: Address, query: RouteQ
     tables.set(table, found);
     return found;
   };
-  const lookup = {lookUp, destination, query, links: facts.links, hasVrf: facts.links?.some(({kind}) => kind === 'vrf') ?? true};
+  const lookup = {lookUp, destination, query, links: facts.links, mayBeOfVrf: mayBeOfVrf(facts, query.iif)};
   const found = byRules(rules, lookup);
   if (missingTable(facts, family) === null) return found;
   const usual = byRules(usualRules, lookup);
@@ -287,7 +287,7 @@ interface Lookup {
   readonly destination: Address;
   readonly query: RouteQuery;
   readonly links: NetworkFacts['links'];
-  readonly hasVrf: boolean;
+  readonly mayBeOfVrf: boolean;
 }
 
 /**
@@ -329,8 +329,17 @@ function byAction({action}: PolicyRule, lookup: Lookup): RouteResult | 'unknown'
   return link === undefined ? 'unknown' : (link.group ?? 'default') === action.suppressedGroup ? null : result;
 }
 
+/** Whether a packet may belong to a VRF. Of the node's own only those do whose socket is bound to it, as none of a Service is. */
+function mayBeOfVrf({links}: NetworkFacts, iif: string | undefined): boolean {
+  if (links === null) return true;
+  const vrfs = links.flatMap(({kind, name}) => (kind === 'vrf' ? [name] : []));
+  if (vrfs.length === 0 || iif === 'lo') return false;
+  const link = links.find(({name}) => name === iif);
+  return link === undefined || vrfs.includes(link.master ?? link.name);
+}
+
 /** Null if that is not known. */
-function matchesRule(rule: PolicyRule, {destination, query, hasVrf}: Lookup): boolean | null {
+function matchesRule(rule: PolicyRule, {destination, query, mayBeOfVrf}: Lookup): boolean | null {
   const {from, to, mark, iif, tos, protocol, sourcePorts, ports, users, unevaluated, isInverted} = rule;
   const {source} = query;
   const user = query.iif === undefined || query.iif === 'lo' ? undefined : 0;
@@ -345,7 +354,7 @@ function matchesRule(rule: PolicyRule, {destination, query, hasVrf}: Lookup): bo
     holdsNumber(ports, query.port),
     holdsNumber(users, user),
     // Only packets of the interfaces of a VRF have one to look up, and only sockets that are bound to an interface have that one.
-    ...unevaluated.map(name => (/^(?:l3mdev|oif)$/.test(name) && !hasVrf ? false : null)),
+    ...unevaluated.map(name => (/^(?:l3mdev|oif)$/.test(name) && !mayBeOfVrf ? false : null)),
   ];
   const all = isAsked.includes(false) ? false : isAsked.includes(null) ? null : true;
   return isInverted && all !== null ? !all : all;

@@ -101,6 +101,35 @@ export function downPodLinks({links}: NetworkFacts): readonly string[] {
   return (links ?? []).flatMap(link => (!link.isUp && isOfPod(link) ? [link.name] : []));
 }
 
+/** Interfaces that are down and have an address among those of the node's pods: the bridge of all of them, for instance. */
+export function downPodNetworks({network = noNetworkFacts, onLink = [], podCIDRs}: NodeFacts, pods: readonly Address[]): readonly string[] {
+  const ranges = podCIDRs.flatMap(text => parseCidr(text) ?? []);
+  const isOfPods = (text: string): boolean => {
+    const own = parseCidr(text);
+    if (own === null) return false;
+    const first = {family: own.family, value: own.base, text: ''};
+    return pods.some(pod => contains(own, pod)) || ranges.some(range => contains(range, first));
+  };
+  return (network.links ?? []).flatMap(({name: dev, isUp}) =>
+    !isUp && onLink.some(({name, network: text}) => name === dev && isOfPods(text)) ? [dev] : [],
+  );
+}
+
+/**
+ * Where packets of Services go, with any source: rules for an address of the node itself, as nodes with several interfaces have, are for what
+ * its processes send from that address.
+ */
+export function routeOfServices(facts: NodeFacts, destination: Address): RouteResult | 'unknown' {
+  return routeOf(withoutOwnSources(facts), destination, {mark: 0, iif: 'lo'});
+}
+
+const withoutOwnSources = once(({network = noNetworkFacts, addresses}: NodeFacts): NetworkFacts => {
+  const isOwn = ({from, isInverted}: PolicyRule): boolean =>
+    !isInverted && from !== null && addresses.includes(from.text.replace(/\/(?:32|128)$/, ''));
+  const left = (family: Family) => network.policyRules[family]?.filter(rule => !isOwn(rule)) ?? null;
+  return {...network, policyRules: {IPv4: left('IPv4'), IPv6: left('IPv6')}};
+});
+
 /** By it the node sends packets to itself, whatever interface has the address. Where none is up, the flags of interfaces were not read. */
 export function isLoopbackDown({links}: NetworkFacts): boolean {
   return links?.some(({isUp}) => isUp) === true && links.some(({name, isUp}) => name === 'lo' && !isUp);
@@ -185,7 +214,7 @@ export function strangeHop(
   isOfNode: (address: string) => boolean,
 ): {readonly hop: string; readonly isOneOfSeveral: boolean} | null {
   const {network = noNetworkFacts} = facts;
-  const route = routeOf(network, address, {mark: 0, iif: 'lo'});
+  const route = routeOfServices(facts, address);
   const gateways = isUnicast(route) ? (route.gateways ?? [route.gateway ?? '']) : [];
   const {ofDefault, ofOthers} = gatewaysOf(network)[address.family];
   const hop = gateways.find(one => isOnUplink(facts, parseAddress(one)) && !isOfNode(one) && !ofDefault.has(one));
@@ -211,13 +240,18 @@ export function isOnUplink(facts: NodeFacts, address: Address | null): boolean {
 /** No address, as a process has that did not choose a source. */
 const nowhere = {IPv4: parseAddress('0.0.0.0'), IPv6: parseAddress('::')};
 
+/** Where packets go whose source the kernel chooses by the route. */
+export function routeOfProcesses(network: NetworkFacts, address: Address): RouteResult | 'unknown' {
+  const source = nowhere[address.family];
+  return source === null ? 'unknown' : routeOf(network, address, {mark: 0, iif: 'lo', source});
+}
+
 /**
  * Whether processes of the node get no connection to an address: the kernel finds no route to it. False if that is not known, as where the
  * list of routes lacks even those of the node's own addresses.
  */
 export function isUnroutedHere(network: NetworkFacts, address: Address): boolean {
-  const source = nowhere[address.family];
-  const route = source === null ? 'unknown' : routeOf(network, address, {mark: 0, iif: 'lo', source});
+  const route = routeOfProcesses(network, address);
   if (route === 'unknown' || route.kind !== 'unreachable') return false;
   return network.routes[address.family]?.some(({kind, to}) => kind === 'local' || (kind !== 'unicast' && contains(to, address))) === true;
 }
@@ -332,7 +366,7 @@ export function misledTo(
   nodeAt: (address: string) => string | null,
 ): string | null {
   const {network = noNetworkFacts, name, primaryInterface} = facts;
-  const route = routeOf(network, address, {mark: 0, iif: 'lo'});
+  const route = routeOfServices(facts, address);
   if (route === 'unknown' || route.kind === 'unreachable') return null;
   const {dev, gateway} = route;
   if (!isUnicast(route)) return node !== name || isPod ? 'the node itself, which has the address too' : null;
@@ -373,7 +407,7 @@ export function crowdedLinks(facts: NodeFacts, family: Family, pods: Iterable<st
   if (loose.length === 0 && ofOnePod.length === 0) return [];
   const led = [...pods].flatMap(text => {
     const address = parseAddress(text);
-    const route = address?.family === family ? routeOf(network, address, {mark: 0, iif: 'lo'}) : 'unknown';
+    const route = address?.family === family ? routeOfServices(facts, address) : 'unknown';
     return address !== null && isUnicast(route) ? [{dev: route.dev, text: address.text}] : [];
   });
   return [...Map.groupBy(led, ({dev}) => dev)].flatMap(([dev, own]) => {
