@@ -4,13 +4,16 @@ import {configDefaults, defineConfig} from 'vitest/config';
 
 /**
  * Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, live clusters, many previews, pages
- * measured in many windows, the files of the images and of the package, and every sender of other programs' rules (vitest.long.config.ts).
+ * measured in many windows, the files of the images and of the package, every sender of other programs' rules, and what starts browsers,
+ * Prometheus, or commands of pages for CI (vitest.long.config.ts).
  */
 export const long = [
   'test/agent/slow-clients.test.ts',
   'test/analyze/deletions.test.ts',
   'test/analyze/third-party/{all-senders,chains-for-each-pod,many-senders}.test.ts',
-  'test/deploy/image-files.test.ts',
+  'test/deploy/{agents,apply-reports,image-files,jobs,prometheus}.test.ts',
+  'test/docs-ci.test.ts',
+  'test/e2e/completion.test.ts',
   'test/e2e/kernel*.test.ts',
   'test/e2e/live/*.test.ts',
   'test/mutants/**/*.test.ts',
@@ -23,7 +26,9 @@ export const long = [
   'test/preview/alike-nodes.test.ts',
   'test/preview/{faulty-ports,group-outcomes,migration-rows}.test.ts',
   'test/release/npm-package.test.ts',
-  'test/render/html/page-geometry.test.ts',
+  'test/render/graph/*-browser.test.ts',
+  'test/render/html/{page-geometry,picture-browser}.test.ts',
+  'test/try/try-page.test.ts',
 ];
 
 /** Tables of random cases, and of rows that are alike: `npm test` tries some of each, which is enough for CI, and a release all of them. */

@@ -1,13 +1,16 @@
 import process from 'node:process';
 import {execa} from 'execa';
 import {expect, test} from 'vitest';
+import {triesSome} from '../cases.ts';
 import {describeWith} from '../require.ts';
+
+const part = triesSome ? 1 : 3;
 
 // In a process of its own: the second copy of the program is loaded by hooks of Node.js. `npm run test:differential` tries more cases.
 test.each([
-  ['short cuts, nodes together and nodes in another order find what full walks of each node alone find', 'check', 150],
-  ['the same holds in IPVS mode', 'ipvs', 30],
-  ['a preview of Service ports in groups lists what walks of each of them show', 'preview', 30],
+  ['short cuts, nodes together and nodes in another order find what full walks of each node alone find', 'check', 50 * part],
+  ['the same holds in IPVS mode', 'ipvs', 10 * part],
+  ['a preview of Service ports in groups lists what walks of each of them show', 'preview', 10 * part],
 ])('%s', async (_, tried, count) => {
   const {stdout} = await execa(process.execPath, [`${import.meta.dirname}/run.ts`, '--cases', String(count), '--try', tried], {
     reject: false,

@@ -2,6 +2,7 @@ import process from 'node:process';
 import {afterAll, describe, expect, test} from 'vitest';
 import type {Family} from '../../src/model/address.ts';
 import {seededRandom} from '../bench/random.ts';
+import {someOf} from '../cases.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {oldNodes} from '../old-nodes.ts';
 import {Laboratory, laboratory} from './laboratory.ts';
@@ -12,8 +13,8 @@ import {describe as describeMutant, Tally} from './tally.ts';
 const sample = 16;
 
 const dumps: readonly (readonly [capture: string, family: Family])[] = [
-  ['healthy/1.36-iptables', 'IPv4'],
   ['healthy/1.36-iptables', 'IPv6'],
+  ['healthy/1.36-iptables', 'IPv4'],
   ['healthy/1.36-iptables-legacy', 'IPv4'],
   ['healthy/1.30-iptables', 'IPv4'],
   ['healthy/1.23-iptables', 'IPv4'],
@@ -27,11 +28,11 @@ const oldVersions = ['1.20', '1.18', '1.13'];
 describe('a dump in which one rule was changed', () => {
   const all = new Tally();
 
-  test.each(dumps)('%s %s', async (capture, family) => {
+  test.each(someOf(dumps))('%s %s', async (capture, family) => {
     expect(failuresOf(await laboratory(capture, family))).toBe('');
   });
 
-  test.each(oldVersions)('of kube-proxy %s', async version => {
+  test.each(someOf(oldVersions))('of kube-proxy %s', async version => {
     const config = {'kube-proxy-config.yaml': 'clusterCIDR: 10.244.0.0/16\n'};
     const snapshot = await oldNodes(version, {...config, 'kube-proxy-version': `v${version}.9`});
     // The packets are made from slices, whatever the kube-proxy reads.

@@ -4,6 +4,7 @@ import {join} from 'node:path';
 import process from 'node:process';
 import {setTimeout} from 'node:timers/promises';
 import {describe, expect, onTestFinished, test} from 'vitest';
+import {someOf} from '../../cases.ts';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {seededRandom} from '../../bench/random.ts';
 import type {ApiServer} from '../../stand-in/api-server.ts';
@@ -153,7 +154,7 @@ const atRandom = Array.from({length: Number(process.env['SVC_TRACE_INTERRUPTS'] 
   startDelay: moments.below(800),
 }));
 
-test.each(atRandom)(
+test.each(someOf(atRandom))(
   `$signal after $after ms ends $command, with debug pods that start after $startDelay ms, and leaves nothing behind (seed ${seed})`,
   async ({command, signal, after, startDelay}) => {
     const server = await startReplay(capture, {pods: {startDelay}});
