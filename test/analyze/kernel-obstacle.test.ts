@@ -223,7 +223,7 @@ describe('where an interface to pods', () => {
       'is down, its pod is lost',
       [],
       [],
-      'drop,the node sends what is for 10.244.11.5, a pod of its own, to the default gateway 172.18.0.1, while the interface of a pod is down (cali5)',
+      'drop,the node sends what is for 10.244.11.5, a pod of its own, to the default gateway 172.18.0.1, while an interface of pods is down (cali5)',
     ],
     [
       'is there without its route, the network may bring the packet back',

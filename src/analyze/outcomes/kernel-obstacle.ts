@@ -86,10 +86,10 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
       return `a route takes ${destination.text} for an address of the node (${route.dev}), which keeps the reply`;
     const way = downWay(network, destination, query);
     if (way?.isOneOfSeveral === false) return `${way.dev}, which leads to ${destination.text}, has no carrier`;
-    const down = isPodHere(facts, destination) ? downPodLinks(network) : [];
+    const down = isPodHere(facts, destination) ? downPodLinks(facts, [destination]) : [];
     const gateway = down.length === 0 ? null : gatewayInPlaceOfLink(facts, destination, query);
     if (gateway !== null)
-      return `the node sends what is for ${destination.text}, a pod of its own, to the default gateway ${gateway}, while the interface of a pod is down (${someOf(down)})`;
+      return `the node sends what is for ${destination.text}, a pod of its own, to the default gateway ${gateway}, while an interface of pods is down (${someOf(down)})`;
     return asAstray(packet, environment);
   };
 }

@@ -14,7 +14,7 @@ import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
 import {
   crowdedLinks,
-  downPodNetworks,
+  downPodLinks,
   isOnUplink,
   leadsToNoNode,
   misledTo,
@@ -303,7 +303,7 @@ export function downTunnel(facts: NodeFacts): string | null {
   const {network = noNetworkFacts, onLink = []} = facts;
   const tunnels = (network.links ?? []).filter(({kind}) => kind === 'vxlan' || kind === 'geneve' || kind === 'wireguard');
   if (tunnels.some(({isUp}) => isUp)) return null;
-  const ofPods = downPodNetworks(facts, []);
+  const ofPods = downPodLinks(facts, []);
   const isOfPlugin = ({kind, name}: Link): boolean =>
     kind === 'wireguard' ? ofPods.includes(name) : onLink.some(own => own.name === name);
   return tunnels.find(isOfPlugin)?.name ?? null;

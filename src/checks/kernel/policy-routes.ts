@@ -7,7 +7,6 @@ import {hostIP, type PolicyRule, routeOf, type RouteQuery, type RouteResult} fro
 import {
   type Astray,
   downPodLinks,
-  downPodNetworks,
   downWay,
   isUnroutedHere,
   isUsualRule,
@@ -300,7 +299,7 @@ export function downWays(
   );
 }
 
-/** Endpoints of this node whose packets take a route that is none of pods, where the interface of a pod is down; null if there are none. */
+/** Endpoints of this node whose packets take a route that is none of pods, where an interface of pods is down; null if there are none. */
 export function podsWithoutLink(
   context: NodeCheckContext,
   family: Family,
@@ -312,7 +311,7 @@ export function podsWithoutLink(
     const route = address === null ? 'unknown' : routeTo(context, address);
     return address !== null && route !== 'unknown' && isUsual(route) ? [address] : [];
   });
-  const down = lost.length === 0 ? [] : [...downPodLinks(networkOf(context)), ...downPodNetworks(context.facts, lost)];
+  const down = lost.length === 0 ? [] : downPodLinks(context.facts, lost);
   return down.length === 0 ? null : {addresses: lost.map(({text}) => text), down};
 }
 

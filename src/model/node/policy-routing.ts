@@ -94,25 +94,23 @@ const withDownWays = once((network: NetworkFacts): NetworkFacts => {
   return {...network, routes: {IPv4: without(network.routes.IPv4), IPv6: without(network.routes.IPv6)}};
 });
 
-/** Interfaces of pods, and bridges of them, that are down: the kernel removed the routes to these pods. */
-export function downPodLinks({links}: NetworkFacts): readonly string[] {
-  const isOfPod = ({isPeerElsewhere, name, master}: Link): boolean =>
-    (isPeerElsewhere && master === null) || links?.some(port => port.isPeerElsewhere && port.master === name) === true;
-  return (links ?? []).flatMap(link => (!link.isUp && isOfPod(link) ? [link.name] : []));
-}
-
-/** Interfaces that are down and have an address among those of the node's pods: the bridge of all of them, for instance. */
-export function downPodNetworks({network = noNetworkFacts, onLink = [], podCIDRs}: NodeFacts, pods: readonly Address[]): readonly string[] {
+/**
+ * Interfaces of pods, bridges of them, and those with an address among the addresses of pods, that are down: the kernel removed the routes to
+ * these pods.
+ */
+export function downPodLinks({network = noNetworkFacts, onLink = [], podCIDRs}: NodeFacts, pods: readonly Address[]): readonly string[] {
+  const links = network.links ?? [];
   const ranges = podCIDRs.flatMap(text => parseCidr(text) ?? []);
-  const isOfPods = (text: string): boolean => {
-    const own = parseCidr(text);
-    if (own === null) return false;
-    const first = {family: own.family, value: own.base, text: ''};
-    return pods.some(pod => contains(own, pod)) || ranges.some(range => contains(range, first));
-  };
-  return (network.links ?? []).flatMap(({name: dev, isUp}) =>
-    !isUp && onLink.some(({name, network: text}) => name === dev && isOfPods(text)) ? [dev] : [],
-  );
+  const isOfPods = ({isPeerElsewhere, name, master}: Link): boolean =>
+    (isPeerElsewhere && master === null) ||
+    links.some(port => port.isPeerElsewhere && port.master === name) ||
+    onLink.some(own => {
+      const cidr = own.name === name ? parseCidr(own.network) : null;
+      if (cidr === null) return false;
+      const first = {family: cidr.family, value: cidr.base, text: ''};
+      return pods.some(pod => contains(cidr, pod)) || ranges.some(range => contains(range, first));
+    });
+  return links.flatMap(link => (!link.isUp && isOfPods(link) ? [link.name] : []));
 }
 
 /**
