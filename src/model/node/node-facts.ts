@@ -1,6 +1,7 @@
 import {largest, countFirst} from '../lists.ts';
 import {type Address, type Cidr, contains, type Family} from '../address.ts';
 import type {NodeObject} from '../api-objects.ts';
+import {once} from '../once.ts';
 
 /** The facts about a node, apart from its rules. */
 export interface NodeFacts {
@@ -332,11 +333,13 @@ function byAction({action}: PolicyRule, lookup: Lookup): RouteResult | 'unknown'
 /** Whether a packet may belong to a VRF. Of the node's own only those do whose socket is bound to it, as none of a Service is. */
 function mayBeOfVrf({links}: NetworkFacts, iif: string | undefined): boolean {
   if (links === null) return true;
-  const vrfs = links.flatMap(({kind, name}) => (kind === 'vrf' ? [name] : []));
-  if (vrfs.length === 0 || iif === 'lo') return false;
+  const vrfs = vrfsAmong(links);
+  if (vrfs.size === 0 || iif === 'lo') return false;
   const link = links.find(({name}) => name === iif);
-  return link === undefined || vrfs.includes(link.master ?? link.name);
+  return link === undefined || vrfs.has(link.master ?? link.name);
 }
+
+const vrfsAmong = once((links: readonly Link[]) => new Set(links.flatMap(({kind, name}) => (kind === 'vrf' ? [name] : []))));
 
 /** Null if that is not known. */
 function matchesRule(rule: PolicyRule, {destination, query, mayBeOfVrf}: Lookup): boolean | null {

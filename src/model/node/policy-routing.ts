@@ -1,6 +1,6 @@
 import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../address.ts';
 import {partition} from '../lists.ts';
-import {once} from '../once.ts';
+import {keptWith, once} from '../once.ts';
 import {
   type Link,
   type NetworkFacts,
@@ -98,17 +98,16 @@ const withDownWays = once((network: NetworkFacts): NetworkFacts => {
  * Interfaces of pods, bridges of them, and those with an address among the addresses of pods, that are down: the kernel removed the routes to
  * these pods.
  */
-export function downPodLinks({network = noNetworkFacts, onLink = [], podCIDRs}: NodeFacts, pods: readonly Address[]): readonly string[] {
+export function downPodLinks(facts: NodeFacts, pods: readonly Address[]): readonly string[] {
+  const {network = noNetworkFacts, podCIDRs} = facts;
   const links = network.links ?? [];
   const ranges = podCIDRs.flatMap(text => parseCidr(text) ?? []);
   const isOfPods = ({isPeerElsewhere, name, master}: Link): boolean =>
     (isPeerElsewhere && master === null) ||
     links.some(port => port.isPeerElsewhere && port.master === name) ||
-    onLink.some(own => {
-      const cidr = own.name === name ? parseCidr(own.network) : null;
-      if (cidr === null) return false;
+    networksOnLink(facts).some(({name: dev, cidr}) => {
       const first = {family: cidr.family, value: cidr.base, text: ''};
-      return pods.some(pod => contains(cidr, pod)) || ranges.some(range => contains(range, first));
+      return dev === name && (pods.some(pod => contains(cidr, pod)) || ranges.some(range => contains(range, first)));
     });
   return links.flatMap(link => (!link.isUp && isOfPods(link) ? [link.name] : []));
 }
@@ -118,7 +117,7 @@ export function downPodLinks({network = noNetworkFacts, onLink = [], podCIDRs}: 
  * its processes send from that address.
  */
 export function routeOfServices(facts: NodeFacts, destination: Address): RouteResult | 'unknown' {
-  return routeOf(withoutOwnSources(facts), destination, {mark: 0, iif: 'lo'});
+  return keptWith(facts, `route to ${destination.text}`, () => routeOf(withoutOwnSources(facts), destination, {mark: 0, iif: 'lo'}));
 }
 
 const withoutOwnSources = once(({network = noNetworkFacts, addresses}: NodeFacts): NetworkFacts => {
@@ -261,12 +260,16 @@ export function isReversePathStrict(network: NetworkFacts, dev: string): boolean
 }
 
 /** Whether an interface has an address in the network that an address is of. */
-function isHome({onLink = []}: NodeFacts, dev: string, address: Address): boolean {
-  return onLink.some(({name, network}) => {
-    const cidr = name === dev ? parseCidr(network) : null;
-    return cidr !== null && contains(cidr, address);
-  });
+function isHome(facts: NodeFacts, dev: string, address: Address): boolean {
+  return networksOnLink(facts).some(({name, cidr}) => name === dev && contains(cidr, address));
 }
+
+const networksOnLink = once(({onLink = []}: NodeFacts) =>
+  onLink.flatMap(({name, network}) => {
+    const cidr = parseCidr(network);
+    return cidr === null ? [] : [{name, cidr}];
+  }),
+);
 
 /**
  * The interface by which the answer to a packet leaves, where the kernel drops the packet for it: strict reverse path filtering. Null if it
