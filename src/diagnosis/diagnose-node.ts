@@ -29,7 +29,7 @@ import {namespacedName} from '../model/text.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {DiagnoseOptions, EvaluateState, NodeSurroundings, PreparedNode} from './diagnosis-options.ts';
 import {problemFinding, toFinding} from './to-finding.ts';
-import {endpointsOf, withSince} from './since-when.ts';
+import {endpointsOf, withSince} from './since.ts';
 import type {NodeResult} from '../model/node-result.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import {pickLines, ruleCounters} from '../parse/iptables/rule-counters.ts';

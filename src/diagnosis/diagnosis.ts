@@ -32,7 +32,7 @@ import type {NodeResult} from '../model/node-result.ts';
 import {diagnoseStates} from './diagnose-states.ts';
 import type {DiagnoseOptions, OpenDiagnosis} from './diagnosis-options.ts';
 import {byName, problemFinding, sortFindings, toFinding} from './to-finding.ts';
-import {withHits} from './whom-it-hits.ts';
+import {withHits} from './hits.ts';
 
 /**
  * A diagnosis in progress: nodes are diagnosed one by one, in any order, and only the findings of each are kept. The same API objects and

@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {Diagnosis} from '../../src/diagnosis/diagnosis.ts';
-import {withHits} from '../../src/diagnosis/whom-it-hits.ts';
+import {withHits} from '../../src/diagnosis/hits.ts';
 import type {EndpointSliceObject, PodObject} from '../../src/model/api-objects.ts';
 import {type Finding, hitsText} from '../../src/model/finding.ts';
 import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
