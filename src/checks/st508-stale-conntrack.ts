@@ -210,11 +210,8 @@ function isStale(connection: TrackedConnection, entry: TrackedEntry, context: No
 function isUntranslated(address: string, {served: {port, set}, isInternal}: TrackedEntry, {facts}: NodeCheckContext): boolean {
   if (facts.addresses.includes(address)) return false;
   const usable = set.endpoints.filter(({ready, serving}) => ready || serving);
-  return (isLocalOnly(port, isInternal) ? usable.filter(({nodeName}) => nodeName === facts.name) : usable).length > 0;
-}
-
-function isLocalOnly(port: ServicePort, isInternal: boolean): boolean {
-  return isInternal ? port.internalPolicyLocal : port.externalPolicyLocal;
+  const isLocalOnly = isInternal ? port.internalPolicyLocal : port.externalPolicyLocal;
+  return (isLocalOnly ? usable.filter(({nodeName}) => nodeName === facts.name) : usable).length > 0;
 }
 
 /** The node's addresses of one family that serve node ports in the mode of its kube-proxy. */

@@ -351,7 +351,7 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
     const owner = ownerOf(observation);
     const action = owner === 'kube-proxy' ? ofKubeProxy : owner === 'third party' ? ofThirdParty : undefined;
     const remedy = action?.remedy ?? (symptom.refuses ? remedyForRefused : undefined);
-    const instead = restartsKubeProxy(remedy ?? row.remedy) ? insteadOfRestart(context, row.name) : null;
+    const instead = /\brestart/i.test(remedy ?? row.remedy) ? insteadOfRestart(context, row.name) : null;
     if (instead !== null) return {...observation, ...instead};
     const whole = updates.has(row.name) ? withUpgrade(remedy ?? row.remedy, context, losingUpdates) : (remedy ?? row.remedy);
     return {...observation, ...(whole === row.remedy ? {} : {remedy: whole}), ...(action?.command ?? command)?.(context, observation)};
@@ -389,10 +389,6 @@ function takenPort(
 /** What a kube-proxy that missed an update leaves. */
 const updates: ReadonlySet<SymptomKind> = new Set(['service-not-programmed', 'missing-endpoint', 'stale-endpoint', 'missing-entry']);
 const losingUpdates = [mendedBugs.lostUpdates, mendedBugs.hourlyIpvs];
-
-function restartsKubeProxy(remedy: string): boolean {
-  return /\brestart/i.test(remedy);
-}
 
 /** What to do where a restart of kube-proxy changes nothing: it ends again, or another program took its place. */
 function insteadOfRestart(context: NodeCheckContext, name: SymptomKind): Pick<Observation, 'remedy' | 'command'> | null {

@@ -54,7 +54,7 @@ export function diagnoseStates(
   const conclude = (): NodeResult => {
     const {result} = evaluateChosen({lag: lagOf(searches, changes.size)});
     // A kube-proxy that applied one of the changes has not stopped before it.
-    const findings = searches.some(one => one.holdsAChange) ? result.findings.map(withoutSince) : result.findings;
+    const findings = searches.some(one => one.holdsAChange) ? result.findings.map(({since: _, ...finding}) => finding) : result.findings;
     return {...result, findings, perhapsTorn: tornOf(searches)};
   };
   const result = conclude();
@@ -64,10 +64,6 @@ export function diagnoseStates(
   if (!guess() || !agree(searches, evaluateEach())) search(searches, evaluateEach);
   const other = conclude();
   return other.findings.some(isOfNode) ? result : other;
-}
-
-function withoutSince({since: _, ...finding}: Finding): Finding {
-  return finding;
 }
 
 /** Evaluates the node with the states that the searches have chosen. */
@@ -253,7 +249,7 @@ class StateSearch {
   }
 
   #rulesOf({findings, left, differences}: TestedDifferences): number {
-    const shown = findings.reduce((sum, finding) => sum + countRules(finding), 0);
+    const shown = findings.reduce((sum, {expected = [], actual = []}) => sum + Math.max(1, expected.length + actual.length), 0);
     const differing = differences?.count ?? 0;
     return (differing === 0 || shown === 0 ? shown : differing) + (this.#keepsOldChains ? 0 : left);
   }
@@ -306,10 +302,6 @@ interface TestedDistance {
   readonly rules: number;
   /** Of two states at equal distance, the one with more findings: with the other, a removed rule would not be missed. */
   readonly severity: number;
-}
-
-function countRules({expected = [], actual = []}: Finding): number {
-  return Math.max(1, expected.length + actual.length);
 }
 
 const weights = {error: 1_000_000, warning: 1000, info: 1};

@@ -175,8 +175,9 @@ function effectsOf(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, r
   const anyCause = new Set(causes.flatMap(({group}) => group.nodes));
   const effects = new Map<FindingGroup, FindingGroup[]>();
   for (const group of groups) {
-    if (!isOfService(group) || !effectCodes.has(group.finding.code)) continue;
-    if (!group.nodes.every(node => anyCause.has(node))) continue;
+    const {finding, nodes} = group;
+    if (finding.service === undefined || nodes.length === 0 || !effectCodes.has(finding.code)) continue;
+    if (!nodes.every(node => anyCause.has(node))) continue;
     const cause = (
       causes.find(({nodes}) => group.nodes.every(node => nodes.has(node))) ??
       causes.find(({nodes}) => group.nodes.some(node => nodes.has(node)))
@@ -197,10 +198,6 @@ function isCause({code, severity, service, node, variant}: Finding): boolean {
 
 /** The effects of missed updates: Services, endpoints and entries that are missing or stale. */
 const effectCodes: ReadonlySet<string> = new Set(['ST201', 'ST202', 'ST203', 'ST204', 'ST205', 'ST206', 'ST212', 'ST213']);
-
-function isOfService({finding, nodes}: FindingGroup): boolean {
-  return finding.service !== undefined && nodes.length > 0;
-}
 
 function likeness({finding: {code, severity, known, family, remedy}, nodes}: FindingGroup): string {
   return JSON.stringify([code, severity, known ?? null, family ?? null, remedy, nodes]);

@@ -67,7 +67,8 @@ export function listPlace(context: Pick<NodeData, 'api' | 'node' | 'nft'>, {actu
 
 function restartLines(place: Place): readonly (CommandLine | null)[] {
   const pod = kubeProxyPod(place.api, place.node.name);
-  if (pod !== undefined && !isStatic(pod)) return [commandLine`kubectl -n ${namespaceOf(pod)} delete ${`pod/${pod.metadata.name}`}`];
+  const isStatic = pod?.metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
+  if (pod !== undefined && !isStatic) return [commandLine`kubectl -n ${namespaceOf(pod)} delete ${`pod/${pod.metadata.name}`}`];
   const distribution = distributionOf(place);
   if (pod !== undefined) return [distribution === 'rke2' ? stopContainerOfRKE2 : stopContainer];
   return [distribution === 'k3s' ? commandLine`systemctl restart ${serviceOfK3s(place)}` : podsOfNode(place)];
@@ -87,13 +88,9 @@ function logLines(place: Place): readonly (CommandLine | null)[] {
 
 /** Null where the dump has not the name of a Node, but that of a file or a page. */
 export function podsOfNode({api, node: {name}}: Place, selector: CommandLine | null = commandLine``): CommandLine | null {
-  const isNode = api.nodes === null ? api.services !== null && isNodeName(name) : !isNoNode(api, name);
+  const isNode = api.nodes === null ? api.services !== null && name.split('.').every(isDnsLabel) : !isNoNode(api, name);
   const pods = commandLine`kubectl get pods -A -o wide`;
   return isNode ? joinedCommand(pods, selector, commandLine`--field-selector ${`spec.nodeName=${name}`}`) : null;
-}
-
-function isNodeName(text: string): boolean {
-  return text.split('.').every(isDnsLabel);
 }
 
 function namespaceOf({metadata}: PodObject): string {
@@ -104,10 +101,6 @@ function namespaceOf({metadata}: PodObject): string {
 function containerOption(pod: PodObject): CommandLine | null {
   const container = kubeProxyContainer(pod)?.name;
   return container === undefined || (pod.spec?.containers ?? []).length < 2 ? commandLine`` : commandLine`-c ${container}`;
-}
-
-function isStatic({metadata}: PodObject): boolean {
-  return metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
 }
 
 /** By the version of the kubelet: `v1.36.2+k3s1`, `v1.36.2+rke2r1`. */

@@ -75,7 +75,7 @@ const readers = advise('by-hand', 'check-by-hand', {
  */
 export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   const ranges = rangesOf(setup, configAfter);
-  if (ranges === null || ranges.length === 0 || isDroppedToday(setup)) return [];
+  if (ranges === null || ranges.length === 0 || (rangesOf(setup, setup.config) ?? []).length > 0) return [];
   const inside = nodesInRanges(
     setup.api,
     ranges.flatMap(text => parseInterval(text) ?? []),
@@ -112,8 +112,4 @@ function rangesOf(setup: NodeSetup, config: ProxyConfig): readonly string[] | nu
     droppedRanges({api: setup.api, config, family, table: setup.nft()?.tables.get(proxyTableId(family)) ?? null}),
   );
   return ranges.includes(undefined) ? null : ranges.flatMap(range => range ?? []);
-}
-
-function isDroppedToday(setup: NodeSetup): boolean {
-  return (rangesOf(setup, setup.config) ?? []).length > 0;
 }

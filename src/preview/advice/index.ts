@@ -172,7 +172,7 @@ function startsToListen({setup, configAfter}: AdviceCase): readonly NodeAdvice[]
 function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (configAfter.mode.value !== 'nftables') return [];
   const advice: NodeAdvice[] = [];
-  if (jumpsToMarkChain(setup))
+  if (families.some(family => thirdPartyTexts(setup, family).some(text => /(?:-j|jump) KUBE-MARK-MASQ/.test(text))))
     advice.push({
       topic: 'change',
       id: 'mark-chain',
@@ -205,10 +205,6 @@ function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
       remedy: 'Use kube-proxy 1.36 or newer, and switch one node at a time.',
     });
   return advice;
-}
-
-function jumpsToMarkChain(setup: NodeSetup): boolean {
-  return families.some(family => thirdPartyTexts(setup, family).some(text => /(?:-j|jump) KUBE-MARK-MASQ/.test(text)));
 }
 
 /** What happens when kube-proxy starts in another mode. */

@@ -69,7 +69,7 @@ interface Case {
   /** The findings that others likely follow from. */
   readonly causes?: ReadonlyMap<Finding, Finding>;
   /** How long it took to converge, with `--wait`. */
-  readonly wait?: NodeWait;
+  readonly wait?: NodeWait | undefined;
 }
 
 function suitesOf(report: Report): readonly {readonly name: string; readonly cases: readonly Case[]}[] {
@@ -94,7 +94,7 @@ function suitesOf(report: Report): readonly {readonly name: string; readonly cas
     ...report.nodes.map(node => ({
       name: node.name,
       cases: [
-        {name: nodeName, findings: on(node.name).get(null) ?? [], ...unreadNode(node), ...waitOf(waits.get(node.name))},
+        {name: nodeName, findings: on(node.name).get(null) ?? [], ...unreadNode(node), wait: waits.get(node.name)},
         ...shownOn(on(node.name)).map(name => ({name, findings: on(node.name).get(name) ?? [], ...skippedOf(node), causes})),
       ],
     })),
@@ -138,10 +138,6 @@ function unreadNode(node: NodeReport): Pick<Case, 'error' | 'skipped'> {
 
 function skippedOf({status, reason}: NodeReport): Pick<Case, 'skipped'> {
   return status === 'checked' ? {} : {skipped: reason ?? 'the node was not checked'};
-}
-
-function waitOf(wait: NodeWait | undefined): Pick<Case, 'wait'> {
-  return wait === undefined ? {} : {wait};
 }
 
 interface EvaluatedCase extends Case {

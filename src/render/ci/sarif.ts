@@ -72,14 +72,9 @@ function ruleOf(code: string): ReportingDescriptor {
 
 function notificationsOf(leftOut: Report['findings']): {toolExecutionNotifications?: Notification[]} {
   if (leftOut.length === 0) return {};
-  const text = `${leftOut.length} more findings do not fit in this file of at most ${maxResults}: ${byCode(leftOut)}.`;
+  const counts = [...Map.groupBy(leftOut, ({code}) => code)].map(([code, all]) => `${all.length} of ${code}`);
+  const text = `${leftOut.length} more findings do not fit in this file of at most ${maxResults}: ${counts.join(', ')}.`;
   return {toolExecutionNotifications: [{level: 'warning', message: {text}}]};
-}
-
-function byCode(findings: readonly Finding[]): string {
-  const counts = new Map<string, number>();
-  for (const {code} of findings) counts.set(code, (counts.get(code) ?? 0) + 1);
-  return [...counts].map(([code, count]) => `${count} of ${code}`).join(', ');
 }
 
 /** A finding whose others on its node are left out, as the table leaves them out: what they have in common, and how many they are. */

@@ -34,11 +34,8 @@ export const narrow: PictureShape = {width: 350, isNarrow: true};
 /** `full` is what a full bar stands for, in all pictures of a report. */
 export function layOutPicture(picture: Picture, shape: PictureShape, fullShare: number): PictureLayout {
   const full = picture.paths.some(({ends}) => ends.some(({share}) => share !== null)) ? fullShare : null;
-  const alerts = stack(
-    picture.alerts.map(alert => boxAt(alertBox(alert), {x: 0, width: shape.width, bar: null})),
-    boxGap,
-  );
-  const boxes: PlacedBox[] = at(alerts.boxes, 0, 0);
+  const alerts = stack(picture.alerts.map(alert => boxAt(alertBox(alert), {x: 0, width: shape.width, bar: null})));
+  const boxes = [...alerts.boxes];
   const lines: PlacedLine[] = [];
   let top = alerts.height === 0 ? 0 : alerts.height + pathGap;
   for (const path of picture.paths) {
@@ -91,21 +88,19 @@ const columns = {left: 400, gap: 80} as const;
 function placeBeside({sources, ends}: PicturePath, {top, shape, full}: PathPlace): ReturnType<typeof placePath> {
   const right = columns.left + columns.gap;
   const left = sourceStack(sources, {x: 0, width: columns.left});
-  const endBoxes = stack(
-    ends.map(end => boxAt(end, {x: right, width: shape.width - right, bar: full === null ? null : {full, isBeside: true}})),
-    boxGap,
-  );
+  const bar = full === null ? null : {full, isBeside: true};
+  const endBoxes = stack(ends.map(end => boxAt(end, {x: right, width: shape.width - right, bar})));
   // Long lists of endpoints begin beside their clients.
   const [leftTop, rightTop] = [offset(left.height, endBoxes.height), offset(endBoxes.height, left.height)];
-  const placedLeft = at(left.boxes, top + leftTop, 0);
-  const placedRight = at(endBoxes.boxes, top + rightTop, 0);
+  const placedLeft = at(left.boxes, top + leftTop);
+  const placedRight = at(endBoxes.boxes, top + rightTop);
   const railX = columns.left + columns.gap / 2;
   const exits = left.exits.map(index => placedLeft[index]).filter(box => box !== undefined);
   const starts = exits.map(box => ({box, y: middle(box)}));
   const lines = [
     ...chainLines(placedLeft, left.exits),
     ...(ends.length === 0 ? [] : starts).map(({box, y}) =>
-      straight({x: box.x + box.width, y}, {x: railX, y}, {isFault: isCut(box), hasHead: false}),
+      straight({x: box.x + box.width, y}, {x: railX, y}, {isFault: box.isFault, hasHead: false}),
     ),
     ...rail(
       railX,
@@ -130,18 +125,15 @@ const railRoom = 26;
 function placeBelow({sources, ends}: PicturePath, {top, shape, full}: PathPlace): ReturnType<typeof placePath> {
   const column = {x: railRoom, width: shape.width - railRoom};
   const above = sourceStack(sources, column);
-  const below = stack(
-    ends.map(end => boxAt(end, {...column, bar: full === null ? null : {full, isBeside: false}})),
-    boxGap,
-  );
-  const placedAbove = at(above.boxes, top, 0);
-  const placedBelow = at(below.boxes, top + above.height + boxGap * 2, 0);
+  const below = stack(ends.map(end => boxAt(end, {...column, bar: full === null ? null : {full, isBeside: false}})));
+  const placedAbove = at(above.boxes, top);
+  const placedBelow = at(below.boxes, top + above.height + boxGap * 2);
   const railX = railRoom / 2 - 3;
   const exits = above.exits.map(index => placedAbove[index]).filter(box => box !== undefined);
   const lines = [
     ...chainLines(placedAbove, above.exits),
     ...(ends.length === 0 ? [] : exits).map(box =>
-      straight({x: box.x, y: middle(box)}, {x: railX, y: middle(box)}, {isFault: isCut(box), hasHead: false}),
+      straight({x: box.x, y: middle(box)}, {x: railX, y: middle(box)}, {isFault: box.isFault, hasHead: false}),
     ),
     ...rail(railX, exits.map(middle), placedBelow.map(middle)),
     ...placedBelow.map(box =>
@@ -150,11 +142,6 @@ function placeBelow({sources, ends}: PicturePath, {top, shape, full}: PathPlace)
   ];
   const height = above.height + (below.height === 0 ? 0 : boxGap * 2 + below.height);
   return {boxes: [...placedAbove, ...placedBelow], lines, height};
-}
-
-/** Packets end at a faulty rule. */
-function isCut({isFault}: PlacedBox): boolean {
-  return isFault;
 }
 
 /** An endpoint without a share gets no packets. */
@@ -197,14 +184,14 @@ interface Stack {
   readonly height: number;
 }
 
-function stack(boxes: readonly PlacedBox[], gap: number): Stack {
+function stack(boxes: readonly PlacedBox[]): Stack {
   let y = 0;
-  const placed = boxes.map(box => {
-    const own = {...box, ...at([box], y, 0)[0]};
-    y += box.height + gap;
+  const placed = boxes.flatMap(box => {
+    const own = at([box], y);
+    y += box.height + boxGap;
     return own;
   });
-  return {boxes: placed, height: Math.max(0, y - gap)};
+  return {boxes: placed, height: Math.max(0, y - boxGap)};
 }
 
 /** Clients, each with its rules below it. `exits` are the boxes from which packets go on. */
@@ -218,7 +205,7 @@ function sourceStack(
   for (const source of sources) {
     for (const [index, box] of source.entries()) {
       const placed = boxAt(box, {...column, bar: null});
-      boxes.push(...at([placed], y, 0));
+      boxes.push(...at([placed], y));
       y += placed.height + (index === source.length - 1 ? boxGap : ruleGap);
     }
     exits.push(boxes.length - 1);
@@ -228,12 +215,11 @@ function sourceStack(
 
 const ruleGap = 20;
 
-function at(boxes: readonly PlacedBox[], y: number, x: number): PlacedBox[] {
+function at(boxes: readonly PlacedBox[], y: number): PlacedBox[] {
   return boxes.map(box => ({
     ...box,
-    x: box.x + x,
     y: box.y + y,
-    texts: box.texts.map(text => ({...text, x: text.x + x, y: text.y + y})),
-    bar: box.bar === null ? null : {...box.bar, x: box.bar.x + x, y: box.bar.y + y},
+    texts: box.texts.map(text => ({...text, y: text.y + y})),
+    bar: box.bar === null ? null : {...box.bar, y: box.bar.y + y},
   }));
 }

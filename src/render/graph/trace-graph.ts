@@ -57,7 +57,7 @@ function graphOf(group: readonly PortTrace[], options: GraphOptions): readonly T
   const shown = ofFirstNode(group);
   const lines = shown === '' ? '' : ` (${escapeText(shown)})`;
   const title = `${escapeText(portName(first))} ${portAndProtocol(first)} on ${nodeList(group.map(({node}) => node))}${family}${lines}`;
-  const paths = tracePathsOf(first.entries, options);
+  const paths = groupPaths(first.entries).flatMap(entries => pathOf(entries, options));
   const drawing = new Drawing(Math.max(0, largest(paths.flatMap(({entries}) => entries.map(({steps}) => steps.length)))));
   for (const path of paths) drawing.add(path);
   for (const address of first.unserved ?? []) drawing.addUnserved([unservedName(address), noRulesText(address)].map(escapeText));
@@ -164,10 +164,6 @@ interface Leaf {
   readonly label: string;
   /** The endpoint's own chain, and the line of the rule in it that rewrites the packet. */
   readonly chain: {readonly name: string; readonly line: number; readonly packets: string} | null;
-}
-
-function tracePathsOf(entries: readonly EntryTrace[], options: GraphOptions): readonly TracePath[] {
-  return groupPaths(entries).flatMap(group => pathOf(group, options));
 }
 
 /** Entries that share a chain and its endpoints. */

@@ -123,12 +123,14 @@ function matrixHtml(report: Report, {listed, ranges, all}: MatrixPlaces): Html {
 <thead><tr><th scope="col">Service</th>${cells.hasApi ? html`<th scope="col">API</th>` : nothing}${shown.map((group, index) => columnHtml(group, titles[index]?.title ?? '', ranges))}</tr></thead>
 <tbody>
 ${whole}
-${withFindingsFirst(rows, found).map(row =>
-  rowHtml(row, [...new Set(row.flatMap(service => found.get(service)?.split(' ') ?? []))].join(' '), [
-    ...(cells.hasApi ? [cellHtml(cells.ofApi(row[0]), links(null))] : []),
-    ...shown.map(group => cellHtml(cells.ofRow(group, row), links(group))),
-  ]),
-)}
+${partition(rows, ([service]) => found.has(service))
+  .flat()
+  .map(row =>
+    rowHtml(row, [...new Set(row.flatMap(service => found.get(service)?.split(' ') ?? []))].join(' '), [
+      ...(cells.hasApi ? [cellHtml(cells.ofApi(row[0]), links(null))] : []),
+      ...shown.map(group => cellHtml(cells.ofRow(group, row), links(group))),
+    ]),
+  )}
 </tbody></table></div>
 ${isLong(legend) ? html`<details><summary>Names of the nodes</summary><div>${legend.map(line => html`<p>${line}</p>`)}</div></details>` : nothing}
 ${notes.map(note => html`<p class="note">${note}</p>`)}
@@ -140,10 +142,6 @@ ${fine.length === 0 ? nothing : fineHtml(fine, fineText(report, cells, fine))}
 /** The names of many nodes are folded. */
 function isLong(legend: readonly string[]): boolean {
   return legend.join('').length > 300;
-}
-
-function withFindingsFirst(rows: readonly ServiceRow[], findingsByService: ReadonlyMap<string, string>): readonly ServiceRow[] {
-  return partition(rows, ([service]) => findingsByService.has(service)).flat();
 }
 
 /** Services without findings: their names only. */

@@ -259,7 +259,7 @@ function resultOfGroup({finding, nodes}: Pick<FindingGroup, 'finding' | 'nodes'>
   return {
     policy: code,
     rule: name,
-    category: categoryOf(code),
+    category: categories[code.slice(0, 3)] ?? code,
     source: 'svc-trace',
     result: outcome,
     scored: outcome === 'fail',
@@ -300,10 +300,6 @@ function outcomeOf({code, severity, known}: Finding): PolicyOutcome {
 
 /** Not every version of the older API has `info`. */
 const severities = {error: 'high', warning: 'medium', info: 'low'} as const;
-
-function categoryOf(code: string): string {
-  return categories[code.slice(0, 3)] ?? code;
-}
 
 const categories: Readonly<Record<string, string>> = {
   ST1: 'API objects',

@@ -1,4 +1,4 @@
-import {pushTo} from '../../model/lists.ts';
+import {partition, pushTo} from '../../model/lists.ts';
 import {
   type Advice,
   isStandIn,
@@ -43,55 +43,30 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
   const computed = nodes.filter(({basis}) => basis === 'expected');
   const actual = nodes.filter(({basis}) => basis === 'actual');
   const open = requirements.filter(({status}) => verbose || status !== 'met');
+  const [healed, ownChanges] = partition(changes, isHealed);
+  const [healedAdvice, ownAdvice] = partition(advice, one => isHealed({cause: one}));
+  const computedNames = computed.map(({name}) => name);
+  const remarks = [
+    ...reasonsOf(unread).map(([reason, names]) => `${nodesText(names, verbose)} not checked: ${reason}`),
+    ...reasonsOf(computed).map(([reason, names]) => `${nodesText(names, verbose)} not read: ${reason}`),
+    ...reasonsOf(actual).map(([reason, names]) => `${nodesText(names, verbose)}: ${reason}`),
+    ...(computedNames.length === 0
+      ? []
+      : [`on ${nodesText(computedNames, verbose)} both sides are computed: third-party rules and current faults are not included`]),
+    ...notes,
+  ];
   const sections: readonly PreviewSection[] = [
     ...orderSections(preview),
-    {
-      title: 'WHAT CHANGES',
-      items: [
-        ...changeItems(
-          changes.filter(change => !isHealed(change)),
-          verbose,
-        ),
-        ...adviceItems(
-          advice.filter(one => !isHealed({cause: one})),
-          'change',
-        ),
-      ],
-    },
+    {title: 'WHAT CHANGES', items: [...changeItems(ownChanges, verbose), ...adviceItems(ownAdvice, 'change')]},
     {
       title: 'HEALED BY ANY RESTART OF KUBE-PROXY',
-      items: [
-        ...changeItems(changes.filter(isHealed), verbose),
-        ...adviceItems(
-          advice.filter(one => isHealed({cause: one})),
-          'change',
-        ),
-      ],
+      items: [...changeItems(healed, verbose), ...adviceItems(healedAdvice, 'change')],
     },
     {title: 'NOT PROVED', items: gapItems(preview.ports, verbose)},
     {title: 'REQUIREMENTS', items: requirementItems(open)},
     {title: 'AT THE MOMENT OF THE SWITCH', items: adviceItems(advice, 'switch')},
     {title: 'CHECK BY HAND', items: adviceItems(advice, 'by-hand')},
-    {
-      title: 'NOTES',
-      items: [
-        ...reasonsOf(unread).map(([reason, names]) => ({head: `${nodesText(names, verbose)} not checked: ${reason}`, lines: []})),
-        ...reasonsOf(computed).map(([reason, names]) => ({head: `${nodesText(names, verbose)} not read: ${reason}`, lines: []})),
-        ...reasonsOf(actual).map(([reason, names]) => ({head: `${nodesText(names, verbose)}: ${reason}`, lines: []})),
-        ...(computed.length === 0
-          ? []
-          : [
-              {
-                head: `on ${nodesText(
-                  computed.map(({name}) => name),
-                  verbose,
-                )} both sides are computed: third-party rules and current faults are not included`,
-                lines: [],
-              },
-            ]),
-        ...notes.map(note => ({head: note, lines: []})),
-      ],
-    },
+    {title: 'NOTES', items: remarks.map(head => ({head, lines: []}))},
   ];
   return {
     verdict: verdictText(preview, summary),

@@ -51,15 +51,11 @@ function sections(diff: BundleDiff, options: TextOptions): string {
   ];
   const filled = parts
     .filter(([, lines]) => lines.length > 0)
-    .map(([title, lines]) => ({title: style.bold(title), lines: linesOf(lines, options)}));
+    .map(([title, lines]) => ({title: style.bold(title), lines: lines.flatMap(text => wrapLines(text, options.width).split('\n'))}));
   const rooms = options.all ? filled.map(() => Infinity) : roomsOf(filled.map(({lines}) => lines.length));
   const texts = filled.map(({title, lines}, index) => [title, ...cut(lines, rooms[index] ?? 0, style)].join('\n'));
   const reasons = notCompared.map(reason => wrapLines(style.dim(`not compared: ${escapeText(reason)}`), options.width));
   return [wrapLines(verdict(diff, style), options.width), ...texts, ...reasons].join('\n\n');
-}
-
-function linesOf(texts: readonly string[], {width}: TextOptions): readonly string[] {
-  return texts.flatMap(text => wrapLines(text, width).split('\n'));
 }
 
 /** What fits on two screens: the shorter sections whole, and the longer ones as much as the others leave. */

@@ -8,7 +8,6 @@ import {
   emptyCell,
   fineText,
   type MatrixCell,
-  type MatrixCells,
   matrixOf,
   type NodeGroup,
   nodeTitles,
@@ -36,10 +35,17 @@ export function matrix(report: Report, {style, width, all, headers}: MatrixOptio
   const lines = [...(groups.some(group => cells.hasOwn(group)) ? [null] : []), ...rows];
   // Without rows the matrix adds nothing to the verdict.
   if (lines.length === 0) return '';
-  const columnsOf = (shown: readonly NodeGroup[]): readonly MatrixColumn[] => [
-    ...(cells.hasApi ? [apiColumn(lines, cells)] : []),
-    ...nodeColumns(nodeTitles(shown, all ? Infinity : maxLegend), {groups: shown, lines, cells}),
-  ];
+  const columnsOf = (shown: readonly NodeGroup[]): readonly MatrixColumn[] => {
+    const titles = nodeTitles(shown, all ? Infinity : maxLegend);
+    return [
+      ...(cells.hasApi ? [{title: 'API', cells: lines.map(row => (row === null ? emptyCell : cells.ofApi(row[0]))), legend: []}] : []),
+      ...shown.map((group, index) => ({
+        title: titles[index]?.title ?? '',
+        cells: lines.map(row => (row === null ? cells.ofNode(group) : cells.ofRow(group, row))),
+        legend: titles[index]?.legend ?? [],
+      })),
+    ];
+  };
   const room = width - longest(rows);
   const columns = columnsOf(groups);
   const inOrder = fitColumns(columns, room);
@@ -93,26 +99,8 @@ interface MatrixColumn {
   readonly legend: readonly string[];
 }
 
-function apiColumn(lines: readonly (ServiceRow | null)[], cells: MatrixCells): MatrixColumn {
-  return {title: 'API', cells: lines.map(row => (row === null ? emptyCell : cells.ofApi(row[0]))), legend: []};
-}
-
 /** About two lines for each group of nodes. */
 const maxLegend = 140;
-
-interface NodeColumns {
-  readonly groups: readonly NodeGroup[];
-  readonly lines: readonly (ServiceRow | null)[];
-  readonly cells: MatrixCells;
-}
-
-function nodeColumns(titles: ReturnType<typeof nodeTitles>, {groups, lines, cells}: NodeColumns): readonly MatrixColumn[] {
-  return groups.map((group, index) => ({
-    title: titles[index]?.title ?? '',
-    cells: lines.map(row => (row === null ? cells.ofNode(group) : cells.ofRow(group, row))),
-    legend: titles[index]?.legend ?? [],
-  }));
-}
 
 interface FittingColumns {
   readonly shown: readonly MatrixColumn[];

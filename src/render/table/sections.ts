@@ -19,17 +19,20 @@ export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitRe
   const rest = nodes.filter(({look}) => look === 1).length;
   return [
     `${head} (--wait ${secondsText(limitSeconds)}, ${plural(looks, 'check')})`,
-    ...(shown.length === 0 ? [] : [plainTable(['NODE', 'CONVERGED'], shown.map(row))]),
+    ...(shown.length === 0
+      ? []
+      : [
+          plainTable(
+            ['NODE', 'CONVERGED'],
+            shown.map(wait => [escapeText(wait.name), convergedText(wait)]),
+          ),
+        ]),
     ...(loud.length > shown.length ? [style.dim(`${loud.length - shown.length} more nodes; -o wide shows them`)] : []),
     ...(all || rest === 0 ? [] : [style.dim(`${plural(rest, 'node')} in sync from the first check`)]),
   ].join('\n');
 }
 
 const maxRows = 20;
-
-function row(wait: NodeWait): readonly string[] {
-  return [escapeText(wait.name), convergedText(wait)];
-}
 
 /** `in 3.2 s`. */
 export function convergedText({look, seconds, waitedFor}: NodeWait): string {
