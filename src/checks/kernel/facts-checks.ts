@@ -9,7 +9,7 @@ import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {asymmetric} from './reverse-path.ts';
-import {deviceTo, entriesOnNode, familiesOnNode, interfaceSwitch, networkOf, podAddresses, podBridges} from './node-paths.ts';
+import {deviceTo, entriesOnNode, familiesOnNode, interfaceSwitch, networkOf, podBridges, podsHere} from './node-paths.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText} from '../../model/snapshot.ts';
 
@@ -47,28 +47,24 @@ const table = [
           commands: off.map(each => commandLine`sysctl -w ${switchOf(each)}=1`),
         };
       }
-      for (const family of families) {
-        if (off.includes(family)) continue;
-        // IPv6 has one switch for all interfaces.
-        const primary = context.facts.primaryInterface;
-        const own = `net.ipv4.conf.${primary}.forwarding`;
-        if (family === 'IPv6') continue;
-        if (primary !== null && sysctlNumber(network, own) === 0) {
-          const message = `${interfaceSwitch(primary, 'forwarding')} is 0: packets that arrive on ${primary} are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.`;
-          yield {family, message, commands: [commandLine`sysctl -w ${interfaceSwitch(primary, 'forwarding')}=1`]};
-        }
-        const cutOff = unforwardedPods(context).filter(({dev}) => dev !== primary);
-        const [first] = cutOff;
-        if (first === undefined) continue;
-        const devices = [...new Set(cutOff.map(({dev}) => dev))];
-        const switches = someOf(devices.map(dev => interfaceSwitch(dev, 'forwarding')));
-        const pods = someOf(cutOff.map(({address}) => address));
-        yield {
-          family,
-          message: `${switches} ${devices.length === 1 ? 'is' : 'are'} 0: packets that arrive there are not forwarded. ${plural(cutOff.length, 'pod')} behind ${devices.length === 1 ? 'it' : 'them'} (${pods}) ${cutOff.length === 1 ? 'reaches' : 'reach'} no other pod by a Service and ${cutOff.length === 1 ? 'answers' : 'answer'} no client.`,
-          commands: devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`),
-        };
+      // IPv6 has one switch for all interfaces.
+      const family = 'IPv4';
+      if (!families.includes(family) || off.includes(family)) return;
+      const primary = context.facts.primaryInterface;
+      if (primary !== null && sysctlNumber(network, `net.ipv4.conf.${primary}.forwarding`) === 0) {
+        const message = `${interfaceSwitch(primary, 'forwarding')} is 0: packets that arrive on ${primary} are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.`;
+        yield {family, message, commands: [commandLine`sysctl -w ${interfaceSwitch(primary, 'forwarding')}=1`]};
       }
+      const cutOff = unforwardedPods(context).filter(({dev}) => dev !== primary);
+      if (cutOff.length === 0) return;
+      const devices = [...new Set(cutOff.map(({dev}) => dev))];
+      const switches = someOf(devices.map(dev => interfaceSwitch(dev, 'forwarding')));
+      const pods = someOf(cutOff.map(({address}) => address));
+      yield {
+        family,
+        message: `${switches} ${devices.length === 1 ? 'is' : 'are'} 0: packets that arrive there are not forwarded. ${plural(cutOff.length, 'pod')} behind ${devices.length === 1 ? 'it' : 'them'} (${pods}) ${cutOff.length === 1 ? 'reaches' : 'reach'} no other pod by a Service and ${cutOff.length === 1 ? 'answers' : 'answer'} no client.`,
+        commands: devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`),
+      };
     },
   },
   {
@@ -117,7 +113,7 @@ const table = [
           const off = ports.filter(({hairpin}) => hairpin === false);
           if (off.length === 0 || link?.isPromiscuous) continue;
           const which = off.length === ports.length ? plural(off.length, 'port') : `${off.length} of ${plural(ports.length, 'port')}`;
-          const message = `hairpin_mode is 0 on ${which} of ${name} (${someOf(off.map(port => port.name))}): if a Service sends a pod's packets to the pod itself, they are lost. ${plural(endpoints.length, 'endpoint')} of Services ${endpoints.length === 1 ? 'is' : 'are'} on this bridge (${someOf(endpoints)}).`;
+          const message = `hairpin_mode is 0 on ${which} of ${name} (${someOf(off.map(port => port.name))}): if a Service sends a pod's packets to the pod itself, they are lost. ${endpointsOn(endpoints)}`;
           yield {family, message, commands: off.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} hairpin on`)};
         }
         // The ports are the same in the other family.
@@ -168,16 +164,8 @@ const table = [
       'For insert_failed: two packets of one UDP flow at the same time, as of DNS queries for A and AAAA (options single-request-reopen in resolv.conf, or a DNS cache on the node). For drop: see nf_conntrack_max. Watch the counts: conntrack -S.',
     *find(context) {
       const {connections: before, connectionsAfter: after} = networkOf(context);
-      const often = before === null ? null : lostOften(before, context);
-      if (often !== null) yield {message: often, commands: [commandLine`conntrack -S`]};
-      if (before === null || after === null || often !== null) return;
-      const grown = (['insertFailed', 'dropped', 'earlyDropped'] as const).filter(name => after[name] > before[name]);
-      if (grown.length === 0) return;
-      const counts = grown.map(name => `${countNames[name]} from ${before[name]} to ${after[name]}`);
-      yield {
-        message: `while the node was read, counts of lost packets grew: ${counts.join(', ')} (conntrack -S).`,
-        commands: [commandLine`conntrack -S`],
-      };
+      const message = before === null ? null : (lostOften(before, context) ?? lostMeanwhile(before, after));
+      if (message !== null) yield {message, commands: [commandLine`conntrack -S`]};
     },
   },
   {
@@ -295,6 +283,12 @@ const table = [
   },
 ] as const satisfies readonly FactsCheck[];
 
+function lostMeanwhile(before: ConnectionStatistics, after: ConnectionStatistics | null): string | null {
+  const grown = (['insertFailed', 'dropped', 'earlyDropped'] as const).filter(name => after !== null && after[name] > before[name]);
+  const counts = grown.map(name => `${countNames[name]} from ${before[name]} to ${after?.[name]}`);
+  return counts.length === 0 ? null : `while the node was read, counts of lost packets grew: ${counts.join(', ')} (conntrack -S).`;
+}
+
 const countNames = {insertFailed: 'insert_failed', dropped: 'drop', earlyDropped: 'early_drop'} as const;
 
 /**
@@ -336,8 +330,10 @@ function unforwardedPods(context: NodeCheckContext): readonly {readonly dev: str
   const own = (context.api.pods ?? []).filter(
     ({spec, status}) => spec?.nodeName === context.node.name && spec.hostNetwork !== true && status?.phase === 'Running',
   );
-  const endpoints = podAddresses(context, 'IPv4').get(context.node.name) ?? [];
-  const addresses = new Set([...own.flatMap(({status}) => status?.podIP ?? []), ...endpoints.map(({address}) => address)]);
+  const addresses = new Set([
+    ...own.flatMap(({status}) => status?.podIP ?? []),
+    ...podsHere(context, 'IPv4').map(({address}) => address.text),
+  ]);
   return [...addresses].flatMap(address => {
     const dev = deviceTo(context, address);
     return dev !== null && isOff(dev) ? [{dev, address}] : [];
@@ -351,7 +347,6 @@ function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolea
   );
 }
 
-/** Pods of a bridge whose ports are isolated, or send and take nothing, once for both families. */
 /** The interface of the node is a bridge, which drops what comes from outside and is sent on to another node. */
 function backOut(context: NodeCheckContext): readonly Found[] {
   const network = networkOf(context);
@@ -375,6 +370,11 @@ function backOut(context: NodeCheckContext): readonly Found[] {
   });
 }
 
+function endpointsOn(endpoints: readonly string[]): string {
+  return `${plural(endpoints.length, 'endpoint')} of Services ${endpoints.length === 1 ? 'is' : 'are'} on this bridge (${someOf(endpoints)}).`;
+}
+
+/** Pods of a bridge whose ports are isolated, or send and take nothing, once for both families. */
 function closedPorts(context: NodeCheckContext): readonly Found[] {
   const [bridges = []] = familiesOnNode(context)
     .map(family => podBridges(context, family))
@@ -405,7 +405,7 @@ function closedPorts(context: NodeCheckContext): readonly Found[] {
     return kinds.flatMap(({closed, state, effect, opened: [option, value]}) => {
       if (closed.length === 0) return [];
       const which = `${closed.length} of ${plural(ports.length, 'port')} of ${name} ${closed.length === 1 ? 'is' : 'are'} ${state}`;
-      const message = `${which} (${someOf(closed.map(port => port.name))}): the bridge sends nothing ${effect}. ${plural(endpoints.length, 'endpoint')} of Services ${endpoints.length === 1 ? 'is' : 'are'} on this bridge (${someOf(endpoints)}).`;
+      const message = `${which} (${someOf(closed.map(port => port.name))}): the bridge sends nothing ${effect}. ${endpointsOn(endpoints)}`;
       return [{message, commands: closed.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} ${option} ${value}`)}];
     });
   });

@@ -1,14 +1,12 @@
-import {once} from '../../model/once.ts';
+import {keptWith, once} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {type Address, type Cidr, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
-import {intersect, intervalsOf} from '../../model/intervals.ts';
-import {addressesIn} from '../../parse/nftables/address-list.ts';
+import {groupBy} from '../../model/lists.ts';
 import {podPorts} from '../../model/node/bridges.ts';
 import {type Link, type NetworkFacts, type NodeFacts, noNetworkFacts, type RouteResult} from '../../model/node/node-facts.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
-import {fileText, type ApiObjects} from '../../model/snapshot.ts';
-import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
@@ -18,6 +16,7 @@ import {
   isOnUplink,
   leadsToNoNode,
   misledTo,
+  networksOnLink,
   nodesBehind,
   outsideOf,
   routeOfProcesses,
@@ -25,10 +24,13 @@ import {
   strangeHop,
 } from '../../model/node/policy-routing.ts';
 
-/** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
-interface PodAddress {
-  readonly address: string;
+interface Holder {
+  readonly address: Address;
   readonly node: string;
+}
+
+/** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
+interface PodAddress extends Holder {
   readonly isExternal: boolean;
 }
 
@@ -47,14 +49,19 @@ export function entriesOnNode({view, config}: NodeCheckContext, family: Family):
 
 /** Pods with a ready endpoint, by node, without those in the network of their node. */
 export function podAddresses(context: NodeCheckContext, family: Family): ReadonlyMap<string, readonly PodAddress[]> {
-  const own = nodeAddresses(context.api);
-  const byNode = podsByNode(entriesOnNode(context, family));
-  return own.size === 0 ? byNode : podsWithout(byNode)(own);
+  return podsWithout(podsByNode(entriesOnNode(context, family)))(nodeAddresses(context.api));
+}
+
+/** Those on the node itself. */
+export function podsHere(context: NodeCheckContext, family: Family): readonly PodAddress[] {
+  return podAddresses(context, family).get(context.node.name) ?? [];
 }
 
 /** The same for all nodes. */
 const podsWithout = once((byNode: ReadonlyMap<string, readonly PodAddress[]>) =>
-  once((own: ReadonlySet<string>) => new Map([...byNode].map(([node, pods]) => [node, pods.filter(({address}) => !own.has(address))]))),
+  once(
+    (own: ReadonlySet<string>) => new Map([...byNode].map(([node, pods]) => [node, pods.filter(({address}) => !own.has(address.text))])),
+  ),
 );
 
 const nodeAddresses = once(
@@ -66,15 +73,14 @@ const podsByNode = once((entries: readonly PortEntry[]): ReadonlyMap<string, rea
   const pods = new Map<string, Map<string, PodAddress>>();
   for (const {port, set} of entries) {
     const isExternal = hasExternalEntry(port);
-    for (const {address, nodeName: node, ready, terminating, sliceEndpoint} of set.endpoints) {
+    for (const {address: text, nodeName: node, ready, terminating, sliceEndpoint} of set.endpoints) {
       const {kind, name} = sliceEndpoint.targetRef ?? {};
       if (!ready || terminating || node === null || kind !== 'Pod' || name === undefined) continue;
-      const known = pods.get(node);
-      const before = known?.get(address);
+      const known = pods.get(node) ?? new Map<string, PodAddress>();
+      const before = known.get(text);
       if (before?.isExternal === true || (before !== undefined && !isExternal)) continue;
-      const pod = {address, node, isExternal};
-      if (known === undefined) pods.set(node, new Map([[address, pod]]));
-      else known.set(address, pod);
+      const address = before?.address ?? parseAddress(text);
+      if (address?.family === port.family) pods.set(node, known.set(text, {address, node, isExternal}));
     }
   }
   return new Map([...pods].map(([node, own]) => [node, [...own.values()]]));
@@ -93,10 +99,10 @@ export function podBridges(context: NodeCheckContext, family: Family): readonly 
   // On most nodes nothing shows a bridge, and to find the device of each pod takes long.
   if (!networkOf(context).links?.some(({kind, master, isPeerElsewhere}) => kind === 'bridge' || (master !== null && isPeerElsewhere)))
     return [];
-  const endpoints = Map.groupBy(podAddresses(context, family).get(context.node.name) ?? [], ({address}) => deviceTo(context, address));
+  const endpoints = Map.groupBy(podsHere(context, family), ({address}) => deviceTo(context, address.text));
   return [...endpoints].flatMap(([name, pods]) => {
     const bridge = podPorts(networkOf(context), name);
-    return name === null || bridge === null ? [] : [{name, ...bridge, endpoints: pods.map(({address}) => address)}];
+    return name === null || bridge === null ? [] : [{name, ...bridge, endpoints: pods.map(({address}) => address.text)}];
   });
 }
 
@@ -106,12 +112,7 @@ export function deviceTo(context: NodeCheckContext, text: string): string | null
   if (address === null) return null;
   const route = routeTo(context, address);
   if (route !== 'unknown') return route.kind === 'unicast' ? route.dev : null;
-  const interfaces = parseNodeAddresses(fileText(context.node, 'addresses.json')) ?? [];
-  const holds = (network: string): boolean => {
-    const cidr = parseCidr(network);
-    return cidr !== null && contains(cidr, address);
-  };
-  return interfaces.find(({networks}) => networks.some(holds))?.name ?? null;
+  return networksOnLink(context.facts).find(({cidr}) => contains(cidr, address))?.name ?? null;
 }
 
 /** For packets of the node, with any source. */
@@ -129,21 +130,31 @@ export interface Unrouted {
   readonly addresses: readonly string[];
 }
 
-/** Some endpoints of each other node, and of this one all, to which the route is such a one. */
+/** Some endpoints of each other node, and of this one all, to which the route is known to be such a one. */
 export function unroutedPods(
   context: NodeCheckContext,
   family: Family,
   isSuch: (route: RouteResult, address: Address) => boolean,
 ): readonly Unrouted[] {
+  const found = routesToPods(context, family).filter(({route, address}) => isSuch(route, address));
+  return byNode(found).map(({node, addresses}) => ({node, addresses: addresses.slice(0, maxNamed)}));
+}
+
+function byNode(pods: readonly Holder[]): readonly Unrouted[] {
+  const groups = Map.groupBy(pods, ({node}) => node);
+  return [...groups].map(([node, own]) => ({node, addresses: [...new Set(own.map(({address}) => address.text))]}));
+}
+
+/** The routes that are known to all endpoints of this node, and to some of each other one. */
+export function routesToPods(context: NodeCheckContext, family: Family): readonly (Holder & {readonly route: RouteResult})[] {
   if (networkOf(context).routes[family] === null) return [];
-  const pods = podAddresses(context, family);
-  return [...someOfNetworks(pods)].flatMap(([node, some]) => {
-    const found = [...(node === context.node.name ? (pods.get(node) ?? []) : some)].filter(({address: text}) => {
-      const address = parseAddress(text);
-      const route = address === null ? 'unknown' : routeTo(context, address);
-      return address !== null && route !== 'unknown' && isSuch(route, address);
+  return keptWith(context, `routes to pods of ${family}`, () => {
+    const some = someOfNetworks(podAddresses(context, family));
+    const pods = [...some].flatMap(([node, own]) => (node === context.node.name ? podsHere(context, family) : [...own]));
+    return pods.flatMap(({address, node}) => {
+      const route = routeTo(context, address);
+      return route === 'unknown' ? [] : [{address, node, route}];
     });
-    return found.length === 0 ? [] : [{node, addresses: found.map(({address}) => address).slice(0, maxNamed)}];
   });
 }
 
@@ -154,7 +165,7 @@ const someOfNetworks = once(
   (pods: ReadonlyMap<string, readonly PodAddress[]>) =>
     new Map(
       [...pods].map(([node, own]) => {
-        const networks = [...Map.groupBy(own, ({address}) => networkOfPod(address)).values()].slice(0, maxNetworks);
+        const networks = [...Map.groupBy(own, ({address}) => networkOfPod(address.text)).values()].slice(0, maxNetworks);
         return [node, new Set([...own.slice(0, maxNamed), ...networks.flatMap(([first]) => first ?? [])])] as const;
       }),
     ),
@@ -167,72 +178,50 @@ function networkOfPod(address: string): string {
   return address.includes(':') ? address.slice(0, end) : `${address.slice(0, end)}.${Number(address.slice(end + 1)) >> 6}`;
 }
 
-/** Where packets go that are for an address of another node and do not leave for it, or for a pod of this node and leave. */
-interface Misled {
-  readonly to: string;
-  readonly found: readonly Unrouted[];
-}
-
 /**
- * By routes to single addresses, as a network plugin leaves them behind, or makes for an address that two pods have; or by the network of an
- * interface that overlaps theirs.
+ * Where packets go that are for an address of another node and do not leave for it, or for a pod of this node and leave: by routes to single
+ * addresses, as a network plugin leaves them behind, or makes for an address that two pods have; or by the network of an interface that
+ * overlaps theirs.
  */
-export function misledPods(context: NodeCheckContext, family: Family): readonly Misled[] {
-  const pods = nodesOfPods(podAddresses(context, family));
-  const nodes = nodesByInternalIP(context.api);
+export function misledPods(
+  context: NodeCheckContext,
+  family: Family,
+): readonly {readonly to: string; readonly found: readonly Unrouted[]}[] {
+  const holders = [byAddress(podAddresses(context, family)), nodesByInternalIP(context.api)] as const;
   const network = networkOf(context);
-  const nodeAt = (address: string): string | null => nodes.get(address) ?? null;
+  const nodeAt = (address: string): string | null => holders[1].get(address)?.node ?? null;
   const found = (network.routes[family] ?? []).flatMap(({to: cidr, hops}) => {
     const isSingle = cidr.prefix === (family === 'IPv4' ? 32 : 128);
     const isAside = ({dev, gateway}: (typeof hops)[number]): boolean =>
       gateway === null && (leadsToNoNode(context.facts, dev) || nodesBehind(network, {family, value: cidr.base}, nodeAt).length > 0);
     if (!isSingle && !hops.some(isAside)) return [];
-    const inside = isSingle ? [cidr.text.replace(/\/.*/, '')] : [pods, nodes].flatMap(holders => addressesWithin(cidr, holders));
-    return inside.flatMap(text => {
-      const address = parseAddress(text);
-      const node = address === null ? undefined : (pods.get(address.text) ?? nodes.get(address.text));
-      if (address === null || node === undefined) return [];
+    const text = cidr.text.replace(/\/.*/, '');
+    const inside = isSingle
+      ? holders.flatMap(own => own.get(text) ?? []).slice(0, 1)
+      : holders.flatMap(own => [...own.values()].filter(({address}) => contains(cidr, address)).slice(0, 100));
+    return inside.flatMap(({address, node}) => {
       const to = misledTo(context.facts, {address, node, isPod: addressesOfPods(context.api).has(address.text)}, nodeAt);
       return to === null ? [] : [{node, address, to}];
     });
   });
-  return [...Map.groupBy(found, ({to}) => to)].map(([to, same]) => ({
-    to,
-    found: [...Map.groupBy(same, ({node}) => node)].map(([node, own]) => ({
-      node,
-      addresses: [...new Set(own.map(({address}) => address.text))],
-    })),
-  }));
+  return [...Map.groupBy(found, ({to}) => to)].map(([to, same]) => ({to, found: byNode(same)}));
 }
 
-/** Some of the addresses in a network. */
-function addressesWithin({text, family}: Cidr, holders: ReadonlyMap<string, string>): readonly string[] {
-  const network = addressesIn([text], family);
-  if (intersect(network, rangesOf(holders)).length === 0) return [];
-  return [...holders.keys()].filter(one => intersect(network, addressesIn([one], family)).length > 0).slice(0, 100);
-}
-
-const rangesOf = once((holders: ReadonlyMap<string, string>) =>
-  intervalsOf([...holders.keys()].flatMap(text => addressesIn([text], text.includes(':') ? 'IPv6' : 'IPv4'))),
-);
-
-const nodesOfPods = once(
-  (pods: ReadonlyMap<string, readonly PodAddress[]>) =>
-    new Map([...pods].flatMap(([node, own]) => own.map(({address}) => [parseAddress(address)?.text ?? address, node] as const))),
+const byAddress = once(
+  (pods: ReadonlyMap<string, readonly Holder[]>) =>
+    new Map([...pods.values()].flatMap(own => own.map(holder => [holder.address.text, holder] as const))),
 );
 
 /** The nodes by their InternalIPs; a node with several has some that move, as those of a load balancer do. */
-const nodesByInternalIP = once(
-  ({nodes}: ApiObjects) =>
-    new Map(
-      (nodes ?? []).flatMap(node => {
-        const own = Object.values(Object.groupBy(internalIPs(node), text => String(text.includes(':'))));
-        return own.flatMap((texts = []) =>
-          texts.length === 1 ? texts.map(text => [parseAddress(text)?.text ?? text, node.metadata.name ?? ''] as const) : [],
-        );
-      }),
-    ),
-);
+const nodesByInternalIP = once(({nodes}: ApiObjects) => {
+  const single = (nodes ?? []).flatMap(node =>
+    groupBy(internalIPs(node), text => String(text.includes(':'))).flatMap(([text = '', ...others]): readonly Holder[] => {
+      const address = others.length > 0 ? null : parseAddress(text);
+      return address === null ? [] : [{address, node: node.metadata.name ?? ''}];
+    }),
+  );
+  return new Map(single.map(holder => [holder.address.text, holder]));
+});
 
 /** The default gateway of the node, and whether a route leads to it; null without one. */
 export function defaultRoute(
@@ -248,8 +237,7 @@ export function defaultRoute(
 
 /** Interfaces by which routes lead to more endpoints of the node than can be behind them. */
 export function linksOfTooMany(context: NodeCheckContext, family: Family): ReturnType<typeof crowdedLinks> {
-  const own = podAddresses(context, family).get(context.node.name) ?? [];
-  return crowdedLinks(context.facts, family, new Set(own.map(({address}) => address)));
+  return crowdedLinks(context.facts, family, new Set(podsHere(context, family).map(({address}) => address.text)));
 }
 
 /** Pods of other nodes to which routes lead by an address of the node's own network that no Node has, although theirs is in it too. */
@@ -258,13 +246,13 @@ export function podsBehindStrangers(
   family: Family,
 ): readonly (Unrouted & NonNullable<ReturnType<typeof strangeHop>>)[] {
   const known = nodeAddresses(context.api);
-  return unroutedPods(context, family, () => true).flatMap(({node, addresses: [text = '']}) => {
-    const address = parseAddress(text);
-    const strange = address === null || node === context.facts.name ? null : strangeHop(context.facts, address, own => known.has(own));
-    if (strange === null) return [];
-    const object = nodeObject(context.api, node);
+  return [...Map.groupBy(routesToPods(context, family), ({node}) => node)].flatMap(([node, [first]]) => {
+    if (first === undefined) return [];
+    const {address} = first;
+    const strange = node === context.facts.name ? null : strangeHop(context.facts, address, own => known.has(own));
+    const object = strange === null ? undefined : nodeObject(context.api, node);
     const isNear = object !== undefined && internalIPs(object).some(own => isOnUplink(context.facts, parseAddress(own)));
-    return isNear ? [{node, addresses: [text], ...strange}] : [];
+    return strange !== null && isNear ? [{node, addresses: [address.text], ...strange}] : [];
   });
 }
 
@@ -315,10 +303,9 @@ export function downTunnel(facts: NodeFacts): string | null {
  */
 export function podsWithoutRoute(context: NodeCheckContext, family: Family, isUsual: (route: RouteResult) => boolean): readonly string[] {
   const network = networkOf(context);
-  const routes = (podAddresses(context, family).get(context.node.name) ?? []).flatMap(({address}) => {
-    const pod = parseAddress(address);
-    const route = pod === null ? 'unknown' : routeOfProcesses(network, pod);
-    return pod === null || route === 'unknown' ? [] : [{pod, route}];
+  const routes = podsHere(context, family).flatMap(({address: pod}) => {
+    const route = routeOfProcesses(network, pod);
+    return route === 'unknown' ? [] : [{pod, route}];
   });
   const single = family === 'IPv4' ? 32 : 128;
   const named = new Set((network.routes[family] ?? []).flatMap(({to}) => (to.prefix === single ? [to.base] : [])));

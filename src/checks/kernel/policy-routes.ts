@@ -2,14 +2,17 @@ import {internalIPs} from '../../expect/api-index.ts';
 import {podCIDRsOf} from '../../expect/own-pods.ts';
 import {type Address, type Cidr, type Family, formatAddress, parseAddress, unidentifiedRanges} from '../../model/address.ts';
 import {intersect} from '../../model/intervals.ts';
+import {groupBy} from '../../model/lists.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
 import {hostIP, type PolicyRule, routeOf, type RouteQuery, type RouteResult} from '../../model/node/node-facts.ts';
 import {
   type Astray,
   downPodLinks,
   downWay,
+  isPolicyRouted,
+  isUnicast,
+  isUnreachable,
   isUnroutedHere,
-  isUsualRule,
   outsideOf,
   routedAstray,
   routingCause,
@@ -19,7 +22,7 @@ import {once} from '../../model/once.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {type CommandLine, commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {entriesOnNode, networkOf, podAddresses, routeTo} from './node-paths.ts';
+import {entriesOnNode, networkOf, podAddresses, podsHere, routesToPods, routeTo} from './node-paths.ts';
 
 /** Packets that policy routing sends away from a pod: whose, and what shows it on the node. */
 interface Misrouted {
@@ -39,23 +42,23 @@ interface Group {
 
 /** One for each rule of policy routing, with the first group of senders that it hits and the other ones named. */
 export function misroutedPackets(context: NodeCheckContext, family: Family): readonly Misrouted[] {
-  if (networkOf(context).policyRules[family]?.every(isUsualRule) !== false) return [];
+  if (!isPolicyRouted(networkOf(context), family)) return [];
   const ends = endpointsOf(context, family);
   const packetsOf = packetsBetween(context, family);
   const groups = [...groupsOf(context, family), ...clientGroups(context, family)];
   const hits = groups.flatMap(({who, senders, isOfFewClients = false}) => {
     const found = senders.flatMap(sender => {
-      const astray = ends
-        .filter(({text}) => text !== sender.source.text)
-        .flatMap(to => packetsOf(sender.source, to).map(packet => ({to, packet})))
-        .map(({to, packet}) => ({to, sender, packet, astray: routedAstray(context.facts, to, {...sender, ...packet})}))
-        .find(one => one.astray !== null);
-      return astray?.astray === null || astray === undefined ? [] : [{...astray, astray: astray.astray}];
+      for (const to of ends.filter(({text}) => text !== sender.source.text))
+        for (const packet of packetsOf(sender.source, to)) {
+          const astray = routedAstray(context.facts, to, {...sender, ...packet});
+          if (astray !== null) return [{to, sender, packet, astray}];
+        }
+      return [];
     });
     const [first] = found;
     return first === undefined ? [] : [{...first, isOfFewClients, who: who(found.map(({sender}) => sender.source.text))}];
   });
-  return [...Map.groupBy(hits, ({astray}) => routingCause(astray)).values()].flatMap(group => {
+  return groupBy(hits, ({astray}) => routingCause(astray)).flatMap(group => {
     const [first] = group;
     const severity = group.every(({isOfFewClients}) => isOfFewClients) ? ({severity: 'info'} as const) : {};
     return first === undefined ? [] : [{...misrouted({...first, who: group.map(({who}) => who).join(', and ')}), ...severity}];
@@ -71,23 +74,20 @@ interface Hit {
 }
 
 function misrouted({astray, to, sender, packet, who}: Hit): Misrouted {
+  const {protocol, sourcePort, port} = packet;
   const mark = sender.mark === 0 ? commandLine`` : commandLine`mark ${`0x${sender.mark.toString(16)}`}`;
+  const ports = protocol === undefined ? commandLine`` : commandLine`ipproto ${protocol} sport ${String(sourcePort)} dport ${String(port)}`;
   return {
     rule: astray.rule,
     message: `${routingCause(astray)} sends ${who} ${astray.way}, while ${astray.instead} leads to ${to.text}: what Services send there is lost, or the answers are.`,
     commands: [
       commandLine`ip rule show`,
-      joinedCommand(commandLine`ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}`, mark, portsGiven(packet)),
+      joinedCommand(commandLine`ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}`, mark, ports),
     ],
   };
 }
 
 type Ports = Pick<RouteQuery, 'protocol' | 'sourcePort' | 'port'>;
-
-function portsGiven({protocol, sourcePort, port}: Ports): CommandLine | null {
-  if (protocol === undefined) return commandLine``;
-  return commandLine`ipproto ${protocol} sport ${String(sourcePort)} dport ${String(port)}`;
-}
 
 /** The packets between two pods that rules of policy routing may tell apart by their ports: to the port of an endpoint, and its answers. */
 function packetsBetween(context: NodeCheckContext, family: Family): (source: Address, to: Address) => readonly Ports[] {
@@ -122,11 +122,16 @@ const portsOf = once((entries: ReturnType<typeof entriesOnNode>) => {
 
 /** Some pods of this node, and of others, and nodes: what they send is masqueraded, and their own processes serve. */
 function endpointsOf(context: NodeCheckContext, family: Family): readonly Address[] {
-  const pods = podAddresses(context, family);
-  const here = (pods.get(context.node.name) ?? []).slice(0, maxEndpoints);
-  const elsewhere = [...pods].flatMap(([node, own]) => (node === context.node.name ? [] : own.slice(0, 1))).slice(0, maxEndpoints);
-  const known = [...here, ...elsewhere].flatMap(({address}) => parseAddress(address) ?? []);
-  return [...known.filter(address => address.family === family), ...nodesOf(context, family)];
+  const here = podsHere(context, family).slice(0, maxEndpoints);
+  const elsewhere = firstElsewhere(context, family).slice(0, maxEndpoints);
+  return [...here.map(({address}) => address), ...elsewhere, ...nodesOf(context, family)];
+}
+
+/** A pod of each other node. */
+function firstElsewhere(context: NodeCheckContext, family: Family): readonly Address[] {
+  return [...podAddresses(context, family)].flatMap(([node, [first]]) =>
+    node === context.node.name || first === undefined ? [] : [first.address],
+  );
 }
 
 /** The addresses of the node and of some others. */
@@ -141,22 +146,19 @@ const maxPods = 50;
 const maxEndpoints = 3;
 
 function groupsOf(context: NodeCheckContext, family: Family): readonly Group[] {
-  const {facts, node} = context;
-  const sender = (text: string | undefined, given?: string | null): Group['senders'] => {
-    const source = parseAddress(text ?? '');
-    if (source === null || source.family !== family) return [];
-    const iif = given ?? usualDevice(facts, source);
-    return iif === null ? [] : [{source, mark: 0, iif}];
+  const {facts} = context;
+  const sender = (source: Address | null | undefined, given?: string | null): Group['senders'] => {
+    const iif = source == null ? null : (given ?? usualDevice(facts, source));
+    return source == null || iif === null ? [] : [{source, mark: 0, iif}];
   };
-  const pods = podAddresses(context, family);
-  const own = (pods.get(node.name) ?? []).slice(0, maxPods).flatMap(({address}) => sender(address));
-  const others = [...pods].flatMap(([name, [first]]) => (name === node.name ? [] : sender(first?.address, facts.primaryInterface)));
-  const [client] = outsideOf(family).flatMap(({text}) => sender(text));
+  const own = podsHere(context, family).slice(0, maxPods);
+  const others = firstElsewhere(context, family).flatMap(address => sender(address, facts.primaryInterface));
+  const [client] = outsideOf(family).flatMap(outside => sender(outside));
   const mark = 1 << context.config.masqueradeBit.value;
   return [
-    {who: senders => `packets of pods of this node (${someOf(senders)})`, senders: own},
+    {who: senders => `packets of pods of this node (${someOf(senders)})`, senders: own.flatMap(({address}) => sender(address))},
     {who: () => 'packets of pods of other nodes', senders: others.slice(0, maxEndpoints)},
-    {who: () => 'packets of the node itself', senders: sender(hostIP(facts, family) ?? undefined, 'lo')},
+    {who: () => 'packets of the node itself', senders: sender(parseAddress(hostIP(facts, family) ?? ''), 'lo')},
     {
       who: () =>
         `packets with the mark 0x${mark.toString(16)}, by which kube-proxy marks what it masquerades (of clients outside and of other nodes, to node ports and load balancers)`,
@@ -211,14 +213,12 @@ export function refusedClients(context: NodeCheckContext, family: Family): reado
   );
   if (refusing.length + named.length === 0 || !entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))) return [];
   const pods = [...podAddresses(context, family).values()].flatMap(own => own.filter(({isExternal}) => isExternal).slice(0, 1));
-  const ends = [...pods.map(({address}) => address), hostIP(facts, family) ?? ''].flatMap(text => parseAddress(text) ?? []);
+  const ends = [...pods.map(({address}) => address), ...[parseAddress(hostIP(facts, family) ?? '')].filter(own => own !== null)];
   const packetsOf = packetsBetween(context, family);
   const isRefused = (source: Address, to: Address, mark: number): boolean => {
     const iif = facts.addresses.includes(source.text) ? 'lo' : usualDevice(facts, source);
-    const ways = packetsOf(source, to).map(packet =>
-      routeOf(networkOf(context), to, {source, mark, ...(iif === null ? {} : {iif}), ...packet}),
-    );
-    return ways.some(way => way !== 'unknown' && way.kind === 'unreachable');
+    const query = {source, mark, ...(iif === null ? {} : {iif})};
+    return packetsOf(source, to).some(packet => isUnreachable(routeOf(networkOf(context), to, {...query, ...packet})));
   };
   return outsideIn(context, [...refusing, ...named], family).flatMap(({network, client}) => {
     const marks = [0, 1 << config.masqueradeBit.value];
@@ -236,10 +236,8 @@ export function refusedPods(
   context: NodeCheckContext,
   family: Family,
 ): readonly {readonly from: string; readonly to: string; readonly iif: string}[] {
-  const {policyRules} = networkOf(context);
-  if (!policyRules[family]?.some(rule => !isUsualRule(rule))) return [];
-  const pods = podAddresses(context, family);
-  const here = new Set(pods.get(context.node.name)?.map(({address}) => address));
+  if (!isPolicyRouted(networkOf(context), family)) return [];
+  const here = new Set(podsHere(context, family).map(({address}) => address.text));
   const ends = [...firstPods(context, family), ...nodesOf(context, family)];
   const packetsOf = packetsBetween(context, family);
   return groupsOf(context, family).flatMap(({senders}) =>
@@ -250,10 +248,7 @@ export function refusedPods(
       if (mark !== 0 || iif === null) return [];
       const to = ends.find(end => {
         if (end.text === source.text || !(isOwn || here.has(source.text) || here.has(end.text))) return false;
-        return packetsOf(source, end).some(packet => {
-          const route = routeOf(networkOf(context), end, {mark, source, iif, ...packet});
-          return route !== 'unknown' && route.kind === 'unreachable';
-        });
+        return packetsOf(source, end).some(packet => isUnreachable(routeOf(networkOf(context), end, {mark, source, iif, ...packet})));
       });
       return to === undefined ? [] : [{from: source.text, to: to.text, iif}];
     }),
@@ -262,8 +257,7 @@ export function refusedPods(
 
 /** A pod of each node. */
 function firstPods(context: NodeCheckContext, family: Family): readonly Address[] {
-  const pods = [...podAddresses(context, family).values()];
-  return pods.flatMap(own => own.slice(0, 1)).flatMap(({address}) => parseAddress(address) ?? []);
+  return [...podAddresses(context, family).values()].flatMap(own => own.slice(0, 1)).map(({address}) => address);
 }
 
 /** A pod to which packets from outside are refused once kube-proxy marked them, and not before. kube-proxy marks before the kernel routes. */
@@ -272,12 +266,9 @@ export function refusedMarked(context: NodeCheckContext, family: Family): {reado
   const mark = 1 << context.config.masqueradeBit.value;
   const [source] = outsideOf(family);
   const way = source === undefined ? 'unknown' : routeTo(context, source);
-  if (source === undefined || way === 'unknown' || way.kind !== 'unicast') return null;
+  if (source === undefined || !isUnicast(way)) return null;
   if (!network.policyRules[family]?.some(rule => rule.mark !== null)) return null;
-  const isRefused = (end: Address, of: number): boolean => {
-    const route = routeOf(network, end, {mark: of, source, iif: way.dev});
-    return route !== 'unknown' && route.kind === 'unreachable';
-  };
+  const isRefused = (end: Address, of: number): boolean => isUnreachable(routeOf(network, end, {mark: of, source, iif: way.dev}));
   const to = firstPods(context, family).find(end => isRefused(end, mark) && !isRefused(end, 0));
   return to === undefined ? null : {mark: `0x${mark.toString(16)}`, to: to.text};
 }
@@ -288,13 +279,12 @@ export function downWays(
   family: Family,
 ): readonly {readonly dev: string; readonly isOneOfSeveral: boolean; readonly addresses: readonly string[]}[] {
   const found = [...podAddresses(context, family)].flatMap(([node, pods]) =>
-    (node === context.node.name ? pods : pods.slice(0, maxEndpoints)).flatMap(({address: text}) => {
-      const address = parseAddress(text);
-      const way = address === null ? null : downWay(networkOf(context), address, {mark: 0, iif: 'lo'});
-      return way === null ? [] : [{text, ...way}];
+    (node === context.node.name ? pods : pods.slice(0, maxEndpoints)).flatMap(({address}) => {
+      const way = downWay(networkOf(context), address, {mark: 0, iif: 'lo'});
+      return way === null ? [] : [{text: address.text, ...way}];
     }),
   );
-  return [...Map.groupBy(found, ({dev, isOneOfSeveral}) => `${dev} ${isOneOfSeveral}`).values()].flatMap(group =>
+  return groupBy(found, ({dev, isOneOfSeveral}) => `${dev} ${isOneOfSeveral}`).flatMap(group =>
     group.slice(0, 1).map(({dev, isOneOfSeveral}) => ({dev, isOneOfSeveral, addresses: group.map(({text}) => text)})),
   );
 }
@@ -305,12 +295,8 @@ export function podsWithoutLink(
   family: Family,
   isUsual: (route: RouteResult) => boolean,
 ): {readonly addresses: readonly string[]; readonly down: readonly string[]} | null {
-  const pods = podAddresses(context, family).get(context.node.name) ?? [];
-  const lost = pods.flatMap(({address: text}) => {
-    const address = parseAddress(text);
-    const route = address === null ? 'unknown' : routeTo(context, address);
-    return address !== null && route !== 'unknown' && isUsual(route) ? [address] : [];
-  });
+  const usual = routesToPods(context, family).filter(({node, route}) => node === context.node.name && isUsual(route));
+  const lost = usual.map(({address}) => address);
   const down = lost.length === 0 ? [] : downPodLinks(context.facts, lost);
   return down.length === 0 ? null : {addresses: lost.map(({text}) => text), down};
 }
@@ -322,12 +308,12 @@ export function unroutedServices(
 ): {readonly unrouted: readonly string[]; readonly severity: 'error' | 'warning'} {
   const network = networkOf(context);
   const isInSocket = network.links?.some(({name}) => /^(?:cilium_|bpfin\.cali)/.test(name)) === true;
-  const isUnrouted = (text: string): boolean => {
-    const address = parseAddress(text);
-    return address !== null && isUnroutedHere(network, address);
-  };
   const ports = isInSocket ? [] : entriesOnNode(context, family).map(({port}) => port);
-  const find = (addresses: readonly string[]): readonly string[] => [...new Set(addresses)].filter(isUnrouted);
+  const find = (addresses: readonly string[]): readonly string[] =>
+    [...new Set(addresses)].filter(text => {
+      const address = parseAddress(text);
+      return address !== null && isUnroutedHere(network, address);
+    });
   const clusterIPs = find(ports.map(({clusterIP}) => clusterIP));
   const others = find(ports.flatMap(({externalIPs, loadBalancerVIPs}) => [...externalIPs, ...loadBalancerVIPs]));
   return {unrouted: [...clusterIPs, ...others], severity: clusterIPs.length > 0 ? 'error' : 'warning'};

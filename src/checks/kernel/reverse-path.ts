@@ -1,10 +1,18 @@
 import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {type NetworkFacts, routeOf} from '../../model/node/node-facts.ts';
-import {isReversePathStrict, isUsualRule, outsideOf, routingCause, ruleBehind, usualDevice} from '../../model/node/policy-routing.ts';
+import {
+  isPolicyRouted,
+  isReversePathStrict,
+  isUnicast,
+  outsideOf,
+  routingCause,
+  ruleBehind,
+  usualDevice,
+} from '../../model/node/policy-routing.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {entriesOnNode, interfaceSwitch, networkOf, podAddresses} from './node-paths.ts';
+import {entriesOnNode, interfaceSwitch, networkOf, podsHere} from './node-paths.ts';
 import {misroutedPackets} from './policy-routes.ts';
 
 /** Packets that the kernel drops by their way back, or whose answers leave by another interface, and what shows or ends that on the node. */
@@ -40,20 +48,19 @@ function uplinkOf(context: NodeCheckContext, family: Family): Uplink | null {
 /** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */
 function podsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null {
   const {family, dev, own, isStrict} = uplink;
-  if (!isStrict && !isPolicyRouted(context, family)) return null;
-  const client = outsideOf(family).find(one => wayBack(context, one, {source: own}) === dev);
+  if (!isStrict && !isPolicyRouted(networkOf(context), family)) return null;
+  const client = outsideOf(family).find(one => wayBack(networkOf(context), one, {source: own}) === dev);
   if (client === undefined) return null;
-  const pods = (podAddresses(context, family).get(context.node.name) ?? []).filter(({isExternal}) => isExternal);
-  const lost = pods.slice(0, maxPods).flatMap(({address}) => {
-    const source = parseAddress(address);
+  const pods = podsHere(context, family).filter(({isExternal}) => isExternal);
+  const lost = pods.slice(0, maxPods).flatMap(({address: source}) => {
     // The kernel tests the way back as if the node itself sent there.
-    const sender = source === null ? null : {source, iif: isStrict ? 'lo' : (usualDevice(context.facts, source) ?? 'lo')};
-    const other = sender === null ? null : wayBack(context, client, sender);
-    return sender === null || other === null || other === dev ? [] : [{address, other, sender}];
+    const sender = {source, iif: isStrict ? 'lo' : (usualDevice(context.facts, source) ?? 'lo')};
+    const other = wayBack(networkOf(context), client, sender);
+    return other === null || other === dev ? [] : [{other, sender}];
   });
   const [first] = lost;
   if (first === undefined) return null;
-  const which = `${plural(lost.length, 'pod')} (${someOf(lost.map(({address}) => address))})`;
+  const which = `${plural(lost.length, 'pod')} (${someOf(lost.map(({sender}) => sender.source.text))})`;
   const isAsked = usualDevice(context.facts, client) === dev || serviceAddressOn(context, uplink, first.other) !== null;
   if (isStrict)
     return {
@@ -73,7 +80,7 @@ function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
     if (kind !== 'unicast' || !hops.some(hop => hop.dev === dev && hop.gateway !== null)) continue;
     const client = to.prefix === 0 ? outsideOf(family)[0] : parseAddress(hostInside(to.text));
     if (client === undefined || client === null) continue;
-    const other = wayBack(context, client, {source: own});
+    const other = wayBack(networkOf(context), client, {source: own});
     if (other === null || other === dev || !isWired(context, other, to.prefix)) continue;
     return ifAsked(to.prefix > 0 || usualDevice(context.facts, client) === dev || serviceAddressOn(context, uplink, other) !== null, {
       message: `rp_filter of ${dev} is strict (1), and the replies to packets from ${to.prefix === 0 ? 'outside' : to.text}, which ${dev} has a route to as well, leave by ${other}: the kernel drops such packets when they arrive on ${dev}.`,
@@ -87,8 +94,8 @@ function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
       message: `routes to one half of all addresses each, as of a VPN, come before the default route by ${dev} and send the answers of the node and its pods to clients outside by ${usual}, while clients ask addresses of ${dev}: node ports and load balancers lose them, unless the network there takes them.`,
       commands: [commandLine`ip route show`, commandLine`ip route get ${client.text} from ${own.text}`],
     });
-  if (client === undefined || !isPolicyRouted(context, family) || usual !== dev) return null;
-  const other = wayBack(context, client, {source: own});
+  if (client === undefined || !isPolicyRouted(networkOf(context), family) || usual !== dev) return null;
+  const other = wayBack(networkOf(context), client, {source: own});
   if (other === null || other === dev) return null;
   const found = sentElsewhere(context, {...uplink, client, other, which: 'the node and its pods', sender: {source: own, iif: 'lo'}});
   return ifAsked(serviceAddressOn(context, uplink, other) !== null, found);
@@ -120,7 +127,7 @@ interface Elsewhere extends Uplink {
  */
 function sentElsewhere(context: NodeCheckContext, {family, dev, client, which, other, sender}: Elsewhere): Asymmetric | null {
   const network = networkOf(context);
-  const leadsBack = (given: NetworkFacts, mark: number): boolean => wayIn(given, client, {...sender, mark}) === dev;
+  const leadsBack = (given: NetworkFacts, mark: number): boolean => wayBack(given, client, sender, mark) === dev;
   const marks = (network.policyRules[family] ?? []).flatMap(({mark, isInverted}) => (mark === null || isInverted ? [] : mark.value));
   if (marks.some(mark => leadsBack(network, mark)) && restoresMarks(context)) return null;
   const rule = ruleBehind(network, family, without => leadsBack(without, 0));
@@ -147,7 +154,7 @@ function clientsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | nu
   const {family, dev, own, isStrict} = uplink;
   const [client] = outsideOf(family);
   const network = isStrict && entriesOnNode(context, family).some(({port}) => hasExternalEntry(port)) ? homeOf(context, dev, own) : null;
-  const other = client === undefined || network === null ? null : wayBack(context, client, {source: own});
+  const other = client === undefined || network === null ? null : wayBack(networkOf(context), client, {source: own});
   if (network === null || other === null || other === dev || !isWired(context, other, 0)) return null;
   const asked = serviceAddressOn(context, uplink, other);
   return {
@@ -188,21 +195,18 @@ function hostInside(network: string): string {
   return prefix === '32' ? base : base.replace(/\d+$/, last => String(Number(last) + 1));
 }
 
-function isPolicyRouted(context: NodeCheckContext, family: Family): boolean {
-  return networkOf(context).policyRules[family]?.every(isUsualRule) === false;
-}
-
 interface Sender {
   readonly source: Address;
   readonly iif: string;
 }
 
-function wayBack(context: NodeCheckContext, client: Address, {source, iif = 'lo'}: {source: Address; iif?: string}): string | null {
-  return wayIn(networkOf(context), client, {source, iif, mark: 0});
-}
-
 /** Null if it is unknown or there is none. */
-function wayIn(network: NetworkFacts, client: Address, query: Sender & {mark: number}): string | null {
-  const route = routeOf(network, client, query);
-  return route !== 'unknown' && route.kind === 'unicast' ? route.dev : null;
+function wayBack(
+  network: NetworkFacts,
+  client: Address,
+  {source, iif = 'lo'}: Partial<Sender> & Pick<Sender, 'source'>,
+  mark = 0,
+): string | null {
+  const route = routeOf(network, client, {source, iif, mark});
+  return isUnicast(route) ? route.dev : null;
 }

@@ -1,7 +1,8 @@
 import {internalIPs} from '../../expect/api-index.ts';
 import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
-import {isLocalRouteMissing, isLoopbackDown} from '../../model/node/policy-routing.ts';
+import {isLocalRouteMissing, isLoopbackDown, isUnicast, isUnreachable} from '../../model/node/policy-routing.ts';
 import {hostIP, isIPv6Off, missingTable, routeOf} from '../../model/node/node-facts.ts';
+import type {Observation} from '../../model/finding.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
@@ -44,152 +45,140 @@ export const noRouteToPods: Check<'ST611'> = {
           "lo is down: what the node's own processes and pods with hostNetwork send to addresses of the node is lost, and so is what Services send from them to endpoints in its network.",
         ...run(commandLine`ip link set lo up`),
       };
-    for (const family of familiesOnNode(context)) {
-      if (family === 'IPv6' && isIPv6Off(context.facts)) {
-        yield {
-          family,
-          message: 'IPv6 is switched off: no interface has an address of IPv6, not even lo, and what Services send over IPv6 is lost.',
-          remedy: 'Switch it on again, and find out which file or program sets it (sysctl.d, the kernel parameter ipv6.disable).',
-          ...run(commandLine`sysctl net.ipv6.conf.all.disable_ipv6 net.ipv6.conf.default.disable_ipv6`),
-        };
-        continue;
-      }
-      // Rules may refuse packets of the node's own alone.
-      const lost = unroutedPods(context, family, ({kind}, address) => kind === 'unreachable' && !isForwardedTo(context, address));
-      const routeGet = (found: readonly Unrouted[]) => commandLine`ip route get ${found[0]?.addresses[0] ?? ''}`;
-      if (lost.length > 0)
-        yield {
-          family,
-          message: `no route leads to endpoints on ${nodesIn(lost)}: what Services send there is lost.`,
-          ...run(routeGet(lost)),
-        };
-      const nodes = refusedNodes(context, family);
-      if (nodes.length > 0)
-        yield {
-          family,
-          message: `no route leads to ${nodesIn(nodes)}: what Services send there, to endpoints in the network of the node, is lost, and so are the answers to it.`,
-          ...run(routeGet(nodes)),
-        };
-      for (const {to, found} of misledPods(context, family))
-        yield {
-          family,
-          variant: 'led-elsewhere',
-          message: `packets to addresses on ${nodesIn(found)} go to ${to}: what Services send there does not arrive.`,
-          ...run(routeGet(found), commandLine`ip address show to ${found[0]?.addresses[0] ?? ''}`),
-        };
-      const hostAddress = parseAddress(hostIP(context.facts, family) ?? '');
-      if (hostAddress !== null && isLocalRouteMissing(context.facts, hostAddress))
-        yield {
-          family,
-          message: `table local has no route to ${hostAddress.text}, the address of the node: the kernel sends away what is for it, and node ports, endpoints in the network of the node and what Services send from its processes are lost.`,
-          remedy: 'Add the address again: the kernel makes the route then.',
-          ...run(commandLine`ip route get ${hostAddress.text}`, commandLine`ip route show table local`),
-        };
-      for (const {dev, addresses, loose} of linksOfTooMany(context, family)) {
-        const which = `${addresses.length} pods (${someOf(addresses)}) by ${dev}`;
-        yield {
-          family,
-          variant: 'led-elsewhere',
-          message:
-            loose.length === 0
-              ? `routes lead to ${which}, the interface of a single one: what Services send to the others is lost.`
-              : `routes lead to ${which}, a bridge without as many ports, while interfaces of pods are ports of none (${someOf(loose)}): what Services send to the pods behind these is lost.`,
-          ...run(commandLine`ip route show dev ${dev}`, commandLine`ip link show ${loose[0] ?? dev}`),
-        };
-      }
-      for (const {node, addresses, hop, isOneOfSeveral} of podsBehindStrangers(context, family))
-        yield {
-          family,
-          severity: 'warning',
-          message: `${isOneOfSeveral ? 'a share of the ' : ''}packets for endpoints on ${node} (${addresses.join(', ')}) go to ${hop}, which is the address of no Node, although that of ${node} is in the same network: what Services send there may not arrive.`,
-          ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip neighbour show ${hop}`),
-        };
-      for (const {dev, isOneOfSeveral, addresses} of downWays(context, family)) {
-        const ends = `endpoints (${someOf(addresses)})`;
-        const share = isOneOfSeveral ? ', and the kernel does not skip it: a share of what' : ': what';
-        yield {
-          family,
-          variant: 'link-down',
-          message: `${isOneOfSeveral ? `one of the next hops to ${ends}` : `the interface that leads to ${ends}`}, ${dev}, has no carrier${share} Services send there is lost.`,
-          ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip link show ${dev}`),
-        };
-      }
-      const missing = missingTable(networkOf(context), family);
-      if (missing !== null)
-        yield {
-          family,
-          severity: 'warning',
-          message: `the rule of policy routing for table ${missing} is missing: IPv6 goes on without it only where no rule was ever added, and what Services send is lost otherwise.`,
-          remedy: 'Add the rule again.',
-          ...run(commandLine`ip -6 rule add pref ${missing === 'local' ? '0' : '32766'} lookup ${missing}`),
-        };
-      const refused = refusedPods(context, family);
-      const [first] = refused;
-      if (lost.length === 0 && first !== undefined)
-        yield {
-          family,
-          variant: 'refused-by-routing-rules',
-          message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from ${refused.length === 1 ? 'it' : 'them'} is lost, or the answers are.`,
-          ...run(commandLine`ip rule show`, commandLine`ip route get ${first.to} from ${first.from} iif ${first.iif}`),
-        };
-      const marked = refusedMarked(context, family);
-      if (lost.length === 0 && refused.length === 0 && marked !== null)
-        yield {
-          family,
-          variant: 'refused-by-routing-rules',
-          message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
-          ...run(commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`),
-        };
-      for (const {message, commands, severity} of misroutedPackets(context, family))
-        yield {family, message, ...run(...commands), ...(severity === undefined ? {} : {severity})};
-      const clients = refusedClients(context, family);
-      if (clients.length > 0)
-        yield {
-          family,
-          severity: 'info',
-          message: `routes or routing rules refuse packets of clients in ${someOf(clients)}, or the answers (unreachable, blackhole or prohibit): these get no answer from node ports and load balancers.`,
-          remedy: 'Nothing, if these are bans. Otherwise delete them.',
-          ...run(commandLine`ip route show table all`, commandLine`ip rule show`),
-        };
-      const {unrouted, severity} = unroutedServices(context, family);
-      const [address] = unrouted;
-      if (address !== undefined)
-        yield {
-          family,
-          severity,
-          variant: 'no-route-to-services',
-          message: `no route of the node leads to ${plural(unrouted.length, 'address', 'addresses')} of Services (${someOf(unrouted)}): the kernel refuses what the node's own processes and pods with hostNetwork send there before kube-proxy's rules are asked.`,
-          remedy:
-            'Add a default route, or a route to the range of these addresses by any interface that is up. Where it leads does not matter: kube-proxy sends the packets to an endpoint.',
-          ...run(commandLine`ip route get ${address}`, commandLine`ip route show table all`),
-        };
-      const usual = defaultRoute(context, family);
-      if (usual === null) continue;
-      const cut = podsWithoutLink(context, family, usual.isUsual);
-      if (cut !== null)
-        yield {
-          family,
-          variant: 'link-down',
-          message: `packets for endpoints on this node (${someOf(cut.addresses)}) go to the default gateway ${usual.gateway}, while an interface of pods is down (${someOf(cut.down)}): what Services send there is lost.`,
-          ...run(commandLine`ip route get ${cut.addresses[0] ?? ''}`, commandLine`ip link show ${cut.down[0] ?? ''}`),
-        };
-      const own = cut === null ? podsWithoutRoute(context, family, usual.isUsual) : [];
-      if (own.length > 0)
-        yield {
-          family,
-          severity: 'warning',
-          message: `packets for endpoints on this node (${someOf(own)}) go to the default gateway ${usual.gateway}, while those for others here go to an interface of their pod: what Services send there may not arrive.`,
-          ...run(commandLine`ip route get ${own[0] ?? ''}`),
-        };
-      const astray = podsAstray(context, family).filter(({node}) => own.length === 0 || node !== context.node.name);
-      if (cut !== null || astray.length === 0) continue;
-      const tunnel = downTunnel(context.facts);
-      const why = tunnel === null ? 'there are routes to the pods of other nodes' : `${tunnel}, the tunnel to other nodes, is down`;
-      const message = `packets for endpoints on ${nodesIn(astray)} go to the default gateway ${usual.gateway}, while ${why}: the network may not know where they are.`;
-      yield {family, severity: 'warning', message, ...run(routeGet(astray))};
-    }
+    for (const family of familiesOnNode(context)) for (const found of lostPackets(context, family)) yield {family, ...found};
   },
 };
+
+/** What is lost of a family, the worst first. */
+function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Observation> {
+  if (family === 'IPv6' && isIPv6Off(context.facts)) {
+    yield {
+      message: 'IPv6 is switched off: no interface has an address of IPv6, not even lo, and what Services send over IPv6 is lost.',
+      remedy: 'Switch it on again, and find out which file or program sets it (sysctl.d, the kernel parameter ipv6.disable).',
+      ...run(commandLine`sysctl net.ipv6.conf.all.disable_ipv6 net.ipv6.conf.default.disable_ipv6`),
+    };
+    return;
+  }
+  // Rules may refuse packets of the node's own alone.
+  const lost = unroutedPods(context, family, ({kind}, address) => kind === 'unreachable' && !isForwardedTo(context, address));
+  const routeGet = (found: readonly Unrouted[]) => commandLine`ip route get ${found[0]?.addresses[0] ?? ''}`;
+  if (lost.length > 0)
+    yield {
+      message: `no route leads to endpoints on ${nodesIn(lost)}: what Services send there is lost.`,
+      ...run(routeGet(lost)),
+    };
+  const nodes = refusedNodes(context, family);
+  if (nodes.length > 0)
+    yield {
+      message: `no route leads to ${nodesIn(nodes)}: what Services send there, to endpoints in the network of the node, is lost, and so are the answers to it.`,
+      ...run(routeGet(nodes)),
+    };
+  for (const {to, found} of misledPods(context, family))
+    yield {
+      variant: 'led-elsewhere',
+      message: `packets to addresses on ${nodesIn(found)} go to ${to}: what Services send there does not arrive.`,
+      ...run(routeGet(found), commandLine`ip address show to ${found[0]?.addresses[0] ?? ''}`),
+    };
+  const hostAddress = parseAddress(hostIP(context.facts, family) ?? '');
+  if (hostAddress !== null && isLocalRouteMissing(context.facts, hostAddress))
+    yield {
+      message: `table local has no route to ${hostAddress.text}, the address of the node: the kernel sends away what is for it, and node ports, endpoints in the network of the node and what Services send from its processes are lost.`,
+      remedy: 'Add the address again: the kernel makes the route then.',
+      ...run(commandLine`ip route get ${hostAddress.text}`, commandLine`ip route show table local`),
+    };
+  for (const {dev, addresses, loose} of linksOfTooMany(context, family)) {
+    const which = `${addresses.length} pods (${someOf(addresses)}) by ${dev}`;
+    yield {
+      variant: 'led-elsewhere',
+      message:
+        loose.length === 0
+          ? `routes lead to ${which}, the interface of a single one: what Services send to the others is lost.`
+          : `routes lead to ${which}, a bridge without as many ports, while interfaces of pods are ports of none (${someOf(loose)}): what Services send to the pods behind these is lost.`,
+      ...run(commandLine`ip route show dev ${dev}`, commandLine`ip link show ${loose[0] ?? dev}`),
+    };
+  }
+  for (const {node, addresses, hop, isOneOfSeveral} of podsBehindStrangers(context, family))
+    yield {
+      severity: 'warning',
+      message: `${isOneOfSeveral ? 'a share of the ' : ''}packets for endpoints on ${node} (${addresses.join(', ')}) go to ${hop}, which is the address of no Node, although that of ${node} is in the same network: what Services send there may not arrive.`,
+      ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip neighbour show ${hop}`),
+    };
+  for (const {dev, isOneOfSeveral, addresses} of downWays(context, family)) {
+    const ends = `endpoints (${someOf(addresses)})`;
+    const share = isOneOfSeveral ? ', and the kernel does not skip it: a share of what' : ': what';
+    yield {
+      variant: 'link-down',
+      message: `${isOneOfSeveral ? `one of the next hops to ${ends}` : `the interface that leads to ${ends}`}, ${dev}, has no carrier${share} Services send there is lost.`,
+      ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip link show ${dev}`),
+    };
+  }
+  const missing = missingTable(networkOf(context), family);
+  if (missing !== null)
+    yield {
+      severity: 'warning',
+      message: `the rule of policy routing for table ${missing} is missing: IPv6 goes on without it only where no rule was ever added, and what Services send is lost otherwise.`,
+      remedy: 'Add the rule again.',
+      ...run(commandLine`ip -6 rule add pref ${missing === 'local' ? '0' : '32766'} lookup ${missing}`),
+    };
+  const refused = refusedPods(context, family);
+  const [first] = refused;
+  if (lost.length === 0 && first !== undefined)
+    yield {
+      variant: 'refused-by-routing-rules',
+      message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from ${refused.length === 1 ? 'it' : 'them'} is lost, or the answers are.`,
+      ...run(commandLine`ip rule show`, commandLine`ip route get ${first.to} from ${first.from} iif ${first.iif}`),
+    };
+  const marked = refusedMarked(context, family);
+  if (lost.length === 0 && refused.length === 0 && marked !== null)
+    yield {
+      variant: 'refused-by-routing-rules',
+      message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
+      ...run(commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`),
+    };
+  for (const {message, commands, severity} of misroutedPackets(context, family))
+    yield {message, ...run(...commands), ...(severity === undefined ? {} : {severity})};
+  const clients = refusedClients(context, family);
+  if (clients.length > 0)
+    yield {
+      severity: 'info',
+      message: `routes or routing rules refuse packets of clients in ${someOf(clients)}, or the answers (unreachable, blackhole or prohibit): these get no answer from node ports and load balancers.`,
+      remedy: 'Nothing, if these are bans. Otherwise delete them.',
+      ...run(commandLine`ip route show table all`, commandLine`ip rule show`),
+    };
+  const {unrouted, severity} = unroutedServices(context, family);
+  const [address] = unrouted;
+  if (address !== undefined)
+    yield {
+      severity,
+      variant: 'no-route-to-services',
+      message: `no route of the node leads to ${plural(unrouted.length, 'address', 'addresses')} of Services (${someOf(unrouted)}): the kernel refuses what the node's own processes and pods with hostNetwork send there before kube-proxy's rules are asked.`,
+      remedy:
+        'Add a default route, or a route to the range of these addresses by any interface that is up. Where it leads does not matter: kube-proxy sends the packets to an endpoint.',
+      ...run(commandLine`ip route get ${address}`, commandLine`ip route show table all`),
+    };
+  const usual = defaultRoute(context, family);
+  if (usual === null) return;
+  const cut = podsWithoutLink(context, family, usual.isUsual);
+  if (cut !== null)
+    yield {
+      variant: 'link-down',
+      message: `packets for endpoints on this node (${someOf(cut.addresses)}) go to the default gateway ${usual.gateway}, while an interface of pods is down (${someOf(cut.down)}): what Services send there is lost.`,
+      ...run(commandLine`ip route get ${cut.addresses[0] ?? ''}`, commandLine`ip link show ${cut.down[0] ?? ''}`),
+    };
+  const own = cut === null ? podsWithoutRoute(context, family, usual.isUsual) : [];
+  if (own.length > 0)
+    yield {
+      severity: 'warning',
+      message: `packets for endpoints on this node (${someOf(own)}) go to the default gateway ${usual.gateway}, while those for others here go to an interface of their pod: what Services send there may not arrive.`,
+      ...run(commandLine`ip route get ${own[0] ?? ''}`),
+    };
+  const astray = podsAstray(context, family).filter(({node}) => own.length === 0 || node !== context.node.name);
+  if (cut !== null || astray.length === 0) return;
+  const tunnel = downTunnel(context.facts);
+  const why = tunnel === null ? 'there are routes to the pods of other nodes' : `${tunnel}, the tunnel to other nodes, is down`;
+  const message = `packets for endpoints on ${nodesIn(astray)} go to the default gateway ${usual.gateway}, while ${why}: the network may not know where they are.`;
+  yield {severity: 'warning', message, ...run(routeGet(astray))};
+}
 
 /** Other nodes that routes refuse, as those of a ban do. */
 function refusedNodes(context: NodeCheckContext, family: Family): readonly Unrouted[] {
@@ -197,8 +186,7 @@ function refusedNodes(context: NodeCheckContext, family: Family): readonly Unrou
   const isRefused = (text: string): boolean => {
     const address = parseAddress(text);
     if (address === null || !refusing.some(({to}) => contains(to, address)) || isForwardedTo(context, address)) return false;
-    const route = routeTo(context, address);
-    return route !== 'unknown' && route.kind === 'unreachable';
+    return isUnreachable(routeTo(context, address));
   };
   return (refusing.length === 0 ? [] : (context.api.nodes ?? [])).flatMap(object => {
     const {name = ''} = object.metadata;
@@ -211,7 +199,7 @@ function refusedNodes(context: NodeCheckContext, family: Family): readonly Unrou
 function isForwardedTo(context: NodeCheckContext, address: Address): boolean {
   const {primaryInterface: iif} = context.facts;
   const route = iif === null ? 'unknown' : routeOf(networkOf(context), address, {mark: 0, iif});
-  return route !== 'unknown' && route.kind === 'unicast';
+  return isUnicast(route);
 }
 
 function nodesIn(unrouted: readonly Unrouted[]): string {

@@ -62,7 +62,7 @@ function tunneledWay(context: NodeCheckContext): TunneledWay | null {
   const isFlannel = context.rulesets.get('IPv4')?.chain('nat', 'FLANNEL-POSTRTG') !== undefined;
   if (client === null || client === undefined || own === null || own === undefined || own.family !== 'IPv4') return null;
   for (const [name, pods] of podAddresses(context, 'IPv4')) {
-    const [pod, node] = [pods[0]?.address ?? '', addressOf(context, name)].map(parseAddress);
+    const [pod, node] = [pods[0]?.address, parseAddress(addressOf(context, name))];
     if (name === context.node.name || !pod || !node) continue;
     if (links === null && isFlannel) return {client, pod, thisNode: own, otherNode: node, tunnel: null, port: 8472};
     const route = routeTo(context, pod);

@@ -43,6 +43,6 @@ export function podWay(context: NodeCheckContext): PodWay | null {
   // Where packets to pods take the default gateway by mistake, their size is not what is wrong.
   const astray = new Set(podsAstray(context, family).map(one => one.node));
   const elsewhere = [...pods].find(([name, own]) => name !== node && own.length > 0 && !astray.has(name))?.[1][0];
-  const [out, own] = [elsewhere, pods.get(node)?.[0]].map(pod => mtuTo(pod?.address));
+  const [out, own] = [elsewhere, pods.get(node)?.[0]].map(pod => mtuTo(pod?.address.text));
   return !out ? null : own && own.mtu < out.mtu ? own : out;
 }

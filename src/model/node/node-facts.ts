@@ -389,20 +389,14 @@ function inTable(routes: readonly Route[], table: string, {family, value}: Addre
 type RouteIndex = ReadonlyMap<string, ReadonlyMap<number, ReadonlyMap<bigint, readonly Route[]>>>;
 
 /** A router may have thousands of routes. */
-const indexes = new WeakMap<readonly Route[], RouteIndex>();
-
-function indexOf(routes: readonly Route[]): RouteIndex {
-  const known = indexes.get(routes);
-  if (known !== undefined) return known;
+const indexOf = once((routes: readonly Route[]): RouteIndex => {
   const sorted = routes.toSorted((a, b) => b.to.prefix - a.to.prefix);
   const byNetwork = (group: readonly Route[]) =>
     Map.groupBy(group, ({to: {family, base, prefix}}) => base >> BigInt((family === 'IPv4' ? 32 : 128) - prefix));
   const byPrefix = (group: readonly Route[]) =>
     new Map([...Map.groupBy(group, ({to}) => to.prefix)].map(([prefix, same]) => [prefix, byNetwork(same)]));
-  const index = new Map([...Map.groupBy(sorted, ({table}) => table)].map(([table, same]) => [table, byPrefix(same)]));
-  indexes.set(routes, index);
-  return index;
-}
+  return new Map([...Map.groupBy(sorted, ({table}) => table)].map(([table, same]) => [table, byPrefix(same)]));
+});
 
 /** What may happen to a packet. */
 function resultsOf({kind, hops, source}: Route): readonly (RouteResult | 'unknown')[] {
@@ -425,7 +419,8 @@ function common(results: readonly (RouteResult | 'unknown')[]): RouteResult | 'u
   return gateways.length === results.length ? {...first, gateway: null, gateways} : 'unknown';
 }
 
-function isSame(a: RouteResult, b: RouteResult | 'unknown'): boolean {
+/** Whether two routes are known to lead to one place. */
+export function isSame(a: RouteResult, b: RouteResult | 'unknown'): boolean {
   if (b === 'unknown' || a.kind === 'unreachable' || b.kind === 'unreachable') return b !== 'unknown' && a.kind === b.kind;
   return a.kind === b.kind && a.dev === b.dev && String(a.gateway ?? a.gateways) === String(b.gateway ?? b.gateways);
 }

@@ -2,6 +2,7 @@ import {type Address, contains, families, type Family, parseAddress, parseCidr} 
 import {partition} from '../lists.ts';
 import {keptWith, once} from '../once.ts';
 import {
+  isSame,
   type Link,
   type NetworkFacts,
   type NodeFacts,
@@ -34,8 +35,7 @@ export interface Astray {
 export function routedAstray(facts: NodeFacts, destination: Address, query: RouteQuery): Astray | null {
   const {network = noNetworkFacts} = facts;
   const {family} = destination;
-  const rules = network.policyRules[family];
-  if (rules === null || rules.every(isUsualRule)) return null;
+  if (!isPolicyRouted(network, family)) return null;
   const usual = routeOf(withUsualRules(network), destination, query);
   const route = routeOf(network, destination, query);
   // A rule before table local.
@@ -249,7 +249,7 @@ export function routeOfProcesses(network: NetworkFacts, address: Address): Route
  */
 export function isUnroutedHere(network: NetworkFacts, address: Address): boolean {
   const route = routeOfProcesses(network, address);
-  if (route === 'unknown' || route.kind !== 'unreachable') return false;
+  if (!isUnreachable(route)) return false;
   return network.routes[address.family]?.some(({kind, to}) => kind === 'local' || (kind !== 'unicast' && contains(to, address))) === true;
 }
 
@@ -264,7 +264,8 @@ function isHome(facts: NodeFacts, dev: string, address: Address): boolean {
   return networksOnLink(facts).some(({name, cidr}) => name === dev && contains(cidr, address));
 }
 
-const networksOnLink = once(({onLink = []}: NodeFacts) =>
+/** The networks of interfaces, where they were read. */
+export const networksOnLink = once(({onLink = []}: NodeFacts) =>
   onLink.flatMap(({name, network}) => {
     const cidr = parseCidr(network);
     return cidr === null ? [] : [{name, cidr}];
@@ -346,7 +347,7 @@ export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {
 /** The detour by a gateway on another interface than the one of table main; null if a packet takes none, or if that is not known. */
 export function detourOf(facts: NodeFacts, destination: Address, query: RouteQuery): Detour | null {
   const {network = noNetworkFacts} = facts;
-  if (network.policyRules[destination.family]?.every(isUsualRule) !== false) return null;
+  if (!isPolicyRouted(network, destination.family)) return null;
   const usual = routeOf(withUsualRules(network), destination, query);
   const route = routeOf(network, destination, query);
   if (!isUnicast(usual) || !isUnicast(route) || route.dev === usual.dev || route.gateway === null) return null;
@@ -388,15 +389,15 @@ export function misledTo(
     : null;
 }
 
-/** An interface by which routes lead to more pods than can be behind it, with the interfaces of pods that may have to be ports of it. */
-interface CrowdedLink {
-  readonly dev: string;
-  readonly addresses: readonly string[];
-  readonly loose: readonly string[];
-}
-
-/** The interface of a single pod with routes of their own to several; or a bridge with too few ports, while those of pods are ports of none. */
-export function crowdedLinks(facts: NodeFacts, family: Family, pods: Iterable<string>): readonly CrowdedLink[] {
+/**
+ * Interfaces by which routes lead to more pods than can be behind them, with the interfaces of pods that may have to be ports of them: that of a
+ * single pod with routes of their own to several; or a bridge with too few ports, while those of pods are ports of none.
+ */
+export function crowdedLinks(
+  facts: NodeFacts,
+  family: Family,
+  pods: Iterable<string>,
+): readonly {readonly dev: string; readonly addresses: readonly string[]; readonly loose: readonly string[]}[] {
   const {network = noNetworkFacts, primaryInterface} = facts;
   const [links, routes] = [network.links ?? [], (network.routes[family] ?? []).filter(({kind}) => kind === 'unicast')];
   const single = new Set(routes.flatMap(({to}) => (to.prefix === (family === 'IPv4' ? 32 : 128) ? [to.text.replace(/\/.*/, '')] : [])));
@@ -455,6 +456,11 @@ export function leadsToNoNode({network = noNetworkFacts, primaryInterface}: Node
   return ports.length === 0 || (!isContainer && ports.every(({isPeerElsewhere}) => isPeerElsewhere));
 }
 
+/** Whether a node has other rules than those of nodes without policy routing; false if rules were not read. */
+export function isPolicyRouted({policyRules}: NetworkFacts, family: Family): boolean {
+  return policyRules[family]?.every(isUsualRule) === false;
+}
+
 /** A rule that nodes without policy routing have. */
 export function isUsualRule({action}: PolicyRule): boolean {
   return action.kind === 'lookup' && /^(?:local|main|default|25[345])$/.test(action.table);
@@ -481,14 +487,15 @@ export function usualDevice({network = noNetworkFacts}: NodeFacts, address: Addr
   return isUnicast(route) ? route.dev : null;
 }
 
-type Unicast = RouteResult & {readonly kind: 'unicast'};
-
-function isUnicast(route: RouteResult | 'unknown'): route is Unicast {
-  return route !== 'unknown' && route.kind === 'unicast';
+/** Whether the kernel refuses a packet, or drops it. */
+export function isUnreachable(route: RouteResult | 'unknown'): boolean {
+  return route !== 'unknown' && route.kind === 'unreachable';
 }
 
-function isSame(a: Unicast, b: RouteResult | 'unknown'): boolean {
-  return isUnicast(b) && a.dev === b.dev && String(a.gateway ?? a.gateways) === String(b.gateway ?? b.gateways);
+type Unicast = RouteResult & {readonly kind: 'unicast'};
+
+export function isUnicast(route: RouteResult | 'unknown'): route is Unicast {
+  return route !== 'unknown' && route.kind === 'unicast';
 }
 
 /** Whether a route is that of addresses outside. */
