@@ -1,26 +1,20 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import type {Family} from '../../model/address.ts';
-import type {Observation} from '../../model/finding.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason, uplinkWithoutReturn} from '../../model/node/bridges.ts';
 import {type ConnectionStatistics, isOlderKernel, sysctlNumber, trackedConnections} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
-import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
+import {commandLine, plural, someOf} from '../../model/text.ts';
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {asymmetric} from './reverse-path.ts';
-import {deviceTo, entriesOnNode, familiesOnNode, interfaceSwitch, networkOf, podBridges, podsHere} from './node-paths.ts';
+import {deviceTo, entriesOnNode, familiesOnNode, type FoundFact, interfaceSwitch, networkOf, podBridges, podsHere} from './node-paths.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText} from '../../model/snapshot.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
 interface FactsCheck extends Pick<Check, 'code' | 'name' | 'severity' | 'summary' | 'remedy'> {
-  find(context: NodeCheckContext): Iterable<Found>;
-}
-
-interface Found extends Pick<Observation, 'message' | 'variant' | 'family' | 'severity' | 'remedy'> {
-  /** Lines to be run on the node. */
-  readonly commands?: readonly (CommandLine | null)[];
+  find(context: NodeCheckContext): Iterable<FoundFact>;
 }
 
 const table = [
@@ -348,18 +342,18 @@ function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolea
 }
 
 /** The interface of the node is a bridge, which drops what comes from outside and is sent on to another node. */
-function backOut(context: NodeCheckContext): readonly Found[] {
+function backOut(context: NodeCheckContext): readonly FoundFact[] {
   const network = networkOf(context);
   const bridge = context.facts.primaryInterface;
   if (bridge === null || network.links?.some(({master}) => master === bridge) !== true) return [];
-  return familiesOnNode(context).flatMap((family): readonly Found[] => {
+  return familiesOnNode(context).flatMap((family): readonly FoundFact[] => {
     const uplink = uplinkWithoutReturn(network, family, bridge);
     const spread =
       uplink === null ? [] : entriesOnNode(context, family).filter(({port}) => hasExternalEntry(port) && !port.externalPolicyLocal);
     const ends = spread.flatMap(({set}) => set.endpoints.filter(({ready, nodeName}) => ready && nodeName !== context.node.name));
     const lost = [...new Set(ends.map(({address}) => address))].filter(address => deviceTo(context, address) === bridge);
     if (uplink === null || lost.length === 0) return [];
-    const found: Found = {
+    const found: FoundFact = {
       family,
       severity: 'error',
       message: `${bridge}, the interface of the node, is a bridge that sends nothing back by ${uplink.name}, where it came from (hairpin_mode is 0), and ${bridgeSwitch(family)} is not 0: what comes there for node ports, external and load-balancer IPs is lost if it is sent to an endpoint on another node (${someOf(lost)}).`,
@@ -375,7 +369,7 @@ function endpointsOn(endpoints: readonly string[]): string {
 }
 
 /** Pods of a bridge whose ports are isolated, or send and take nothing, once for both families. */
-function closedPorts(context: NodeCheckContext): readonly Found[] {
+function closedPorts(context: NodeCheckContext): readonly FoundFact[] {
   const [bridges = []] = familiesOnNode(context)
     .map(family => podBridges(context, family))
     .filter(({length}) => length > 0);

@@ -3,8 +3,10 @@ import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {type Address, type Cidr, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {groupBy} from '../../model/lists.ts';
-import {podPorts} from '../../model/node/bridges.ts';
+import {type BridgePorts, podPorts} from '../../model/node/bridges.ts';
 import {type Link, type NetworkFacts, type NodeFacts, noNetworkFacts, type RouteResult} from '../../model/node/node-facts.ts';
+import type {Observation} from '../../model/finding.ts';
+import type {CommandLine} from '../../model/text.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {NodeCheckContext} from '../check.ts';
@@ -23,6 +25,12 @@ import {
   routeOfServices,
   strangeHop,
 } from '../../model/node/policy-routing.ts';
+
+/** What a check of facts finds. */
+export interface FoundFact extends Pick<Observation, 'message' | 'variant' | 'family' | 'severity' | 'remedy'> {
+  /** Lines to be run on the node. */
+  readonly commands?: readonly (CommandLine | null)[];
+}
 
 interface Holder {
   readonly address: Address;
@@ -86,16 +94,11 @@ const podsByNode = once((entries: readonly PortEntry[]): ReadonlyMap<string, rea
   return new Map([...pods].map(([node, own]) => [node, [...own.values()]]));
 });
 
-/** A bridge that pods of the node with endpoints hang on. */
-export interface PodBridge {
-  readonly name: string;
-  readonly link: Link | undefined;
-  /** Its ports whose other end is in a pod. */
-  readonly ports: readonly Link[];
-  readonly endpoints: readonly string[];
-}
-
-export function podBridges(context: NodeCheckContext, family: Family): readonly PodBridge[] {
+/** Bridges that pods of the node with endpoints hang on. */
+export function podBridges(
+  context: NodeCheckContext,
+  family: Family,
+): readonly (BridgePorts & {readonly name: string; readonly endpoints: readonly string[]})[] {
   // On most nodes nothing shows a bridge, and to find the device of each pod takes long.
   if (!networkOf(context).links?.some(({kind, master, isPeerElsewhere}) => kind === 'bridge' || (master !== null && isPeerElsewhere)))
     return [];

@@ -20,18 +20,9 @@ import {
 } from '../../model/node/policy-routing.ts';
 import {once} from '../../model/once.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
-import {type CommandLine, commandLine, joinedCommand, someOf} from '../../model/text.ts';
+import {commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {entriesOnNode, networkOf, podAddresses, podsHere, routesToPods, routeTo} from './node-paths.ts';
-
-/** Packets that policy routing sends away from a pod: whose, and what shows it on the node. */
-interface Misrouted {
-  readonly rule: Astray['rule'];
-  /** Only clients of a network that the rule names are hit. */
-  readonly severity?: 'info';
-  readonly message: string;
-  readonly commands: readonly (CommandLine | null)[];
-}
+import {entriesOnNode, type FoundFact, networkOf, podAddresses, podsHere, routesToPods, routeTo} from './node-paths.ts';
 
 /** Who sends packets to endpoints through a node: an address of each, as packets are when they are routed. */
 interface Group {
@@ -40,13 +31,41 @@ interface Group {
   readonly senders: readonly {readonly source: Address; readonly mark: number; readonly iif: string}[];
 }
 
-/** One for each rule of policy routing, with the first group of senders that it hits and the other ones named. */
-export function misroutedPackets(context: NodeCheckContext, family: Family): readonly Misrouted[] {
+/**
+ * Packets that policy routing sends away from a pod: for each rule the first group of senders that it hits, with the other ones named. Only
+ * `info` where only clients of a network that the rule names are hit.
+ */
+export function misroutedPackets(
+  context: NodeCheckContext,
+  family: Family,
+): readonly (Pick<FoundFact, 'severity' | 'message' | 'commands'> & Pick<Astray, 'rule'>)[] {
   if (!isPolicyRouted(networkOf(context), family)) return [];
+  return groupBy(misroutedGroups(context, family), ({astray}) => routingCause(astray)).flatMap(group => {
+    const [first] = group;
+    if (first === undefined) return [];
+    const {astray, to, sender, packet} = first;
+    const {protocol, sourcePort, port} = packet;
+    const mark = sender.mark === 0 ? commandLine`` : commandLine`mark ${`0x${sender.mark.toString(16)}`}`;
+    const ports =
+      protocol === undefined ? commandLine`` : commandLine`ipproto ${protocol} sport ${String(sourcePort)} dport ${String(port)}`;
+    const get = commandLine`ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}`;
+    const who = group.map(one => one.who).join(', and ');
+    return [
+      {
+        rule: astray.rule,
+        message: `${routingCause(astray)} sends ${who} ${astray.way}, while ${astray.instead} leads to ${to.text}: what Services send there is lost, or the answers are.`,
+        commands: [commandLine`ip rule show`, joinedCommand(get, mark, ports)],
+        ...(group.every(({isOfFewClients}) => isOfFewClients) ? {severity: 'info'} : {}),
+      },
+    ];
+  });
+}
+
+/** The groups of senders that a rule hits, each with its first packet. */
+function misroutedGroups(context: NodeCheckContext, family: Family) {
   const ends = endpointsOf(context, family);
   const packetsOf = packetsBetween(context, family);
-  const groups = [...groupsOf(context, family), ...clientGroups(context, family)];
-  const hits = groups.flatMap(({who, senders, isOfFewClients = false}) => {
+  return [...groupsOf(context, family), ...clientGroups(context, family)].flatMap(({who, senders, isOfFewClients = false}) => {
     const found = senders.flatMap(sender => {
       for (const to of ends.filter(({text}) => text !== sender.source.text))
         for (const packet of packetsOf(sender.source, to)) {
@@ -58,33 +77,6 @@ export function misroutedPackets(context: NodeCheckContext, family: Family): rea
     const [first] = found;
     return first === undefined ? [] : [{...first, isOfFewClients, who: who(found.map(({sender}) => sender.source.text))}];
   });
-  return groupBy(hits, ({astray}) => routingCause(astray)).flatMap(group => {
-    const [first] = group;
-    const severity = group.every(({isOfFewClients}) => isOfFewClients) ? ({severity: 'info'} as const) : {};
-    return first === undefined ? [] : [{...misrouted({...first, who: group.map(({who}) => who).join(', and ')}), ...severity}];
-  });
-}
-
-interface Hit {
-  readonly astray: Astray;
-  readonly to: Address;
-  readonly sender: Group['senders'][number];
-  readonly packet: Ports;
-  readonly who: string;
-}
-
-function misrouted({astray, to, sender, packet, who}: Hit): Misrouted {
-  const {protocol, sourcePort, port} = packet;
-  const mark = sender.mark === 0 ? commandLine`` : commandLine`mark ${`0x${sender.mark.toString(16)}`}`;
-  const ports = protocol === undefined ? commandLine`` : commandLine`ipproto ${protocol} sport ${String(sourcePort)} dport ${String(port)}`;
-  return {
-    rule: astray.rule,
-    message: `${routingCause(astray)} sends ${who} ${astray.way}, while ${astray.instead} leads to ${to.text}: what Services send there is lost, or the answers are.`,
-    commands: [
-      commandLine`ip rule show`,
-      joinedCommand(commandLine`ip route get ${to.text} from ${sender.source.text} iif ${sender.iif}`, mark, ports),
-    ],
-  };
 }
 
 type Ports = Pick<RouteQuery, 'protocol' | 'sourcePort' | 'port'>;

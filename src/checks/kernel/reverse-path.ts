@@ -10,17 +10,13 @@ import {
   usualDevice,
 } from '../../model/node/policy-routing.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
-import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
+import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {entriesOnNode, interfaceSwitch, networkOf, podsHere} from './node-paths.ts';
+import {entriesOnNode, type FoundFact, interfaceSwitch, networkOf, podsHere} from './node-paths.ts';
 import {misroutedPackets} from './policy-routes.ts';
 
 /** Packets that the kernel drops by their way back, or whose answers leave by another interface, and what shows or ends that on the node. */
-export interface Asymmetric {
-  readonly severity?: 'error' | 'info';
-  readonly message: string;
-  readonly commands: readonly (CommandLine | null)[];
-}
+type Asymmetric = Pick<FoundFact, 'severity' | 'message' | 'commands'>;
 
 /** The worst of a family: what pods lose is known for sure. */
 export function asymmetric(context: NodeCheckContext, family: Family): Asymmetric | null {
@@ -68,7 +64,7 @@ function podsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
       message: `rp_filter of ${dev} is strict (1), and policy rules route packets of ${which} by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`,
       commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
     };
-  return ifAsked(isAsked, sentElsewhere(context, {...uplink, client, which, ...first}));
+  return ifAsked(isAsked, sentElsewhere(context, uplink, {client, which, ...first}));
 }
 
 const maxPods = 50;
@@ -97,7 +93,7 @@ function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
   if (client === undefined || !isPolicyRouted(networkOf(context), family) || usual !== dev) return null;
   const other = wayBack(networkOf(context), client, {source: own});
   if (other === null || other === dev) return null;
-  const found = sentElsewhere(context, {...uplink, client, other, which: 'the node and its pods', sender: {source: own, iif: 'lo'}});
+  const found = sentElsewhere(context, uplink, {client, other, which: 'the node and its pods', sender: {source: own, iif: 'lo'}});
   return ifAsked(serviceAddressOn(context, uplink, other) !== null, found);
 }
 
@@ -114,18 +110,15 @@ function ifAsked(isAsked: boolean, found: Asymmetric | null): Asymmetric | null 
   return found === null || isAsked ? found : {...found, severity: 'info'};
 }
 
-interface Elsewhere extends Uplink {
-  readonly client: Address;
-  readonly which: string;
-  readonly other: string;
-  readonly sender: Sender;
-}
-
 /**
  * The answers of some leave by another interface than requests come in by, unless they get a mark that leads them back. What the same rule
  * does to packets between pods is found by itself.
  */
-function sentElsewhere(context: NodeCheckContext, {family, dev, client, which, other, sender}: Elsewhere): Asymmetric | null {
+function sentElsewhere(
+  context: NodeCheckContext,
+  {family, dev}: Uplink,
+  {client, which, other, sender}: {readonly client: Address; readonly which: string; readonly other: string; readonly sender: Sender},
+): Asymmetric | null {
   const network = networkOf(context);
   const leadsBack = (given: NetworkFacts, mark: number): boolean => wayBack(given, client, sender, mark) === dev;
   const marks = (network.policyRules[family] ?? []).flatMap(({mark, isInverted}) => (mark === null || isInverted ? [] : mark.value));

@@ -135,7 +135,7 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
       ...run(commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`),
     };
-  for (const {message, commands, severity} of misroutedPackets(context, family))
+  for (const {message, commands = [], severity} of misroutedPackets(context, family))
     yield {message, ...run(...commands), ...(severity === undefined ? {} : {severity})};
   const clients = refusedClients(context, family);
   if (clients.length > 0)

@@ -1,5 +1,6 @@
-import {nodeObject} from '../../expect/api-index.ts';
+import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {type Address, parseAddress} from '../../model/address.ts';
+import {isUnicast, outsideOf} from '../../model/node/policy-routing.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import {type ChainResult, limitsFor, startBranch} from '../../trace/branch.ts';
 import {iptablesChains} from '../../trace/iptables/walk-packet.ts';
@@ -58,22 +59,21 @@ interface TunneledWay {
 /** A way to a pod on another node through a VXLAN; null if there is none. */
 function tunneledWay(context: NodeCheckContext): TunneledWay | null {
   const {links} = networkOf(context);
-  const [client, own] = ['198.51.100.77', ...context.facts.hostIPs].map(parseAddress);
+  const [client] = outsideOf('IPv4');
+  const own = parseAddress(context.facts.hostIPs[0] ?? '');
   const isFlannel = context.rulesets.get('IPv4')?.chain('nat', 'FLANNEL-POSTRTG') !== undefined;
-  if (client === null || client === undefined || own === null || own === undefined || own.family !== 'IPv4') return null;
+  if (client === undefined || own?.family !== 'IPv4') return null;
   for (const [name, pods] of podAddresses(context, 'IPv4')) {
-    const [pod, node] = [pods[0]?.address, parseAddress(addressOf(context, name))];
+    const pod = pods[0]?.address;
+    const object = nodeObject(context.api, name);
+    const node = object === undefined ? null : parseAddress(internalIPs(object)[0] ?? '');
     if (name === context.node.name || !pod || !node) continue;
     if (links === null && isFlannel) return {client, pod, thisNode: own, otherNode: node, tunnel: null, port: 8472};
     const route = routeTo(context, pod);
-    const link = route !== 'unknown' && route.kind === 'unicast' ? links?.find(other => other.name === route.dev) : undefined;
+    const link = isUnicast(route) ? links?.find(other => other.name === route.dev) : undefined;
     if (link?.vxlan) return {client, pod, thisNode: own, otherNode: node, tunnel: link.name, port: link.vxlan.port};
   }
   return null;
-}
-
-function addressOf({api}: NodeCheckContext, node: string): string {
-  return nodeObject(api, node)?.status?.addresses?.find(({type}) => type === 'InternalIP')?.address ?? '';
 }
 
 type Leaving = Pick<Packet, 'source' | 'destination' | 'port' | 'protocol' | 'mark' | 'origin' | 'outInterface'>;

@@ -22,14 +22,10 @@ export const loopbackRoutingOff: Check<'ST614'> = {
     if (sysctlNumber(networkOf(context), name) !== 0) return;
     if (!nodeContext('IPv4', config, facts, {nfacct: false, clearsMark: null, dropsInvalid: null}).localhostNodePorts) return;
     const network = networkOf(context);
-    const devices = new Map<string, string | null>();
-    const isLost = ({address, ready}: Endpoint): boolean => {
-      if (!devices.has(address)) devices.set(address, deviceTo(context, address));
-      return ready && routesLoopback(network, devices.get(address) ?? null) !== true;
-    };
+    const isLost = ({address, ready}: Endpoint): boolean => ready && routesLoopback(network, deviceTo(context, address)) !== true;
     const lost = entriesOnNode(context, 'IPv4').flatMap(({port, set}) => {
       const endpoints = port.nodePort > 0 ? set.endpoints.filter(isLost) : [];
-      return endpoints.length === 0 ? [] : [{port, behind: endpoints.map(({address}) => devices.get(address) ?? null)}];
+      return endpoints.length === 0 ? [] : [{port, behind: endpoints.map(({address}) => deviceTo(context, address))}];
     });
     const nodePorts = [...new Set(lost.map(({port}) => port.nodePort))].sort((a, b) => a - b);
     if (nodePorts.length === 0) return;

@@ -58,15 +58,15 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   return {way: `to the gateway ${route.gateway}`, instead: `the gateway ${usual.gateway}`, rule};
 }
 
-/** An interface without a carrier by which packets leave. */
-interface DownWay {
-  readonly dev: string;
-  /** It is one of several next hops that the kernel chooses from for each connection. */
-  readonly isOneOfSeveral: boolean;
-}
-
-/** The interface without a carrier by which packets to an address are lost, or some of them; null if there is none, or if that is not known. */
-export function downWay(network: NetworkFacts, destination: Address, query: RouteQuery): DownWay | null {
+/**
+ * The interface without a carrier by which packets to an address are lost, or some of them where it is one of several next hops that the kernel
+ * chooses from for each connection; null if there is none, or if that is not known.
+ */
+export function downWay(
+  network: NetworkFacts,
+  destination: Address,
+  query: RouteQuery,
+): {readonly dev: string; readonly isOneOfSeveral: boolean} | null {
   if (!hasDownWays(network)) return null;
   const route = routeOf(network, destination, query);
   if (route !== 'unknown') return isUnicast(route) && route.isDown === true ? {dev: route.dev, isOneOfSeveral: false} : null;
