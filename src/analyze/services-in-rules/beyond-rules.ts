@@ -23,17 +23,17 @@ interface ShownBeside {
 /** What routes, lists, sets, connections and answers of commands show beside the rules, each in a few words. Most telling first. */
 export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets, nft}: ShownBeside): readonly string[] {
   return [
-    ...leftBehind(lines, listed, traces),
-    ...lackedByHosts(lines),
-    ...unroutedEndpoints(lines, traces),
-    ...rulesets.flatMap(ruleset => refusedAddresses(ruleset, ipsetsOf(node))),
-    ...lackedLoops(lines, ipsetsOf(node), traces),
-    ...silentServers(lines),
-    ...stuckConnections(lines, listed),
-    ...lackedServers(lines, traces),
-    ...commandAnswers(lines),
-    ...(nft === null ? lackedJump(lines, rulesets) : []),
-  ];
+    leftBehind(lines, listed, traces),
+    lackedByHosts(lines),
+    unroutedEndpoints(lines, traces),
+    rulesets.flatMap(ruleset => refusedAddresses(ruleset, ipsetsOf(node))),
+    lackedLoops(lines, ipsetsOf(node), traces),
+    silentServers(lines),
+    stuckConnections(lines, listed),
+    lackedServers(lines, traces),
+    commandAnswers(lines),
+    nft === null ? lackedJump(lines, rulesets) : [],
+  ].flat();
 }
 
 /** Services that the whole table nat of one host does not have, and the rules of another host in the same text have. */
@@ -64,12 +64,11 @@ function lackedByHosts(lines: readonly string[]): readonly string[] {
 function unroutedEndpoints(lines: readonly string[], traces: readonly PortTrace[]): readonly string[] {
   const routes = listedRoutes(lines);
   if (routes === null) return [];
-  const ends = new Set(traces.flatMap(({entries}) => entries.flatMap(({endpoints}) => endpoints.map(({hostPort}) => hostPort))));
   // Of the routes of one length one leads to an address, and the longest decides.
   const lengths = [...Map.groupBy(routes, ({to}) => to.prefix)].toSorted(([a], [b]) => b - a);
   const tables = lengths.map(([prefix, own]) => ({prefix, byBase: new Map(own.map(route => [route.to.base, route]))}));
   const toOthers = new Set(routes.flatMap(({to, hasGateway}) => (hasGateway && to.prefix > 16 ? to.base >> 16n : [])));
-  const lost = [...ends].flatMap(hostPort => {
+  const lost = endpointsOf(traces).flatMap(hostPort => {
     const address = parseAddress(splitHostPort(hostPort).address);
     if (address?.family !== 'IPv4') return [];
     const found = tables.map(({prefix, byBase}) => byBase.get((address.value >> BigInt(32 - prefix)) << BigInt(32 - prefix)));
@@ -84,8 +83,13 @@ function unroutedEndpoints(lines: readonly string[], traces: readonly PortTrace[
   );
 }
 
+/** Each once. */
+function endpointsOf(traces: readonly PortTrace[]): readonly string[] {
+  return [...new Set(traces.flatMap(({entries}) => entries.flatMap(({endpoints}) => endpoints.map(({hostPort}) => hostPort))))];
+}
+
 /** Services of rules that a list of all namespaces does not have. */
-function leftBehind(lines: readonly string[], {services}: Listed, traces: readonly PortTrace[]): readonly string[] {
+function leftBehind(lines: readonly string[], {services}: Listed, traces: readonly PortTrace[]): string | readonly string[] {
   const isWhole =
     services.some(({name}) => name === 'default/kubernetes') &&
     lines.some(line => line.includes('NAMESPACE') && /\bNAMESPACE\s+NAME\s+TYPE\s/.test(line)) &&
@@ -107,7 +111,7 @@ function leftBehind(lines: readonly string[], {services}: Listed, traces: readon
   );
   return gone.length === 0
     ? []
-    : [`the rules serve ${someOf([...new Set(gone)])}, which the list of all Services does not have: left behind, or the list is older`];
+    : `the rules serve ${someOf([...new Set(gone)])}, which the list of all Services does not have: left behind, or the list is older`;
 }
 
 /** What leaves rows out of a list of Services. */
@@ -134,36 +138,29 @@ function refusedAddresses({tables}: Ruleset, sets: ReadonlyMap<string, IpSet>): 
 }
 
 /** Real servers that KUBE-LOOP-BACK, which somebody listed alone, does not have: it has those on its own node. */
-function lackedLoops(lines: readonly string[], sets: ReadonlyMap<string, IpSet>, traces: readonly PortTrace[]): readonly string[] {
+function lackedLoops(lines: readonly string[], sets: ReadonlyMap<string, IpSet>, traces: readonly PortTrace[]): string | readonly string[] {
   const loops = sets.get('KUBE-LOOP-BACK');
   if (loops === undefined || !lines.some(line => /\bipset\b.*\bKUBE-LOOP-BACK\b/.test(line))) return [];
   const held = new Set(loops.elements.map(([address = '', port = '']) => `${address} ${port.replace(/^\w+:/, '')}`));
-  const lacked = traces.flatMap(({service, entries}) =>
-    service.namespace !== 'ipvs'
-      ? []
-      : entries.flatMap(({endpoints}) =>
-          endpoints.flatMap(({hostPort}) =>
-            held.has(`${splitHostPort(hostPort).address} ${splitHostPort(hostPort).port}`) ? [] : hostPort,
-          ),
-        ),
-  );
+  const lacked = endpointsOf(traces.filter(({service}) => service.namespace === 'ipvs')).filter(hostPort => {
+    const {address, port} = splitHostPort(hostPort);
+    return !held.has(`${address} ${port}`);
+  });
   return lacked.length === 0
     ? []
-    : [
-        `KUBE-LOOP-BACK does not have ${someOf([...new Set(lacked)])}: those of these pods that are on this node do not reach themselves by a Service`,
-      ];
+    : `KUBE-LOOP-BACK does not have ${someOf(lacked)}: those of these pods that are on this node do not reach themselves by a Service`;
 }
 
 /** A whole PREROUTING of table nat, where no chain of kube-proxy is. */
-function lackedJump(lines: readonly string[], rulesets: readonly Ruleset[]): readonly string[] {
+function lackedJump(lines: readonly string[], rulesets: readonly Ruleset[]): string | readonly string[] {
   const nat = rulesets.flatMap(({tables}) => tables.get('nat') ?? []);
   const rules = nat.flatMap(({chains}) => chains.get('PREROUTING') ?? []).flatMap(chain => (chain.complete ? chain.rules() : []));
   const isOfOthers = nat.some(({chains}) => [...chains.startingWith('KUBE-', 'CILIUM_', 'OVN-KUBE-')].length > 0);
-  return rules.length === 0 || isOfOthers || rules.some(({text}) => /KUBE-|CILIUM_/.test(text))
-    ? []
-    : [
-        `PREROUTING of table nat does not lead to KUBE-SERVICES: ${lines.some(line => line.includes('iptables-legacy tables present')) ? 'the rules of kube-proxy may be those of iptables-legacy, which has tables, too (iptables-legacy-save)' : 'in iptables and IPVS mode a firewall that was reloaded may have removed the jump, which a restart of kube-proxy writes again'}`,
-      ];
+  if (rules.length === 0 || isOfOthers || rules.some(({text}) => /KUBE-|CILIUM_/.test(text))) return [];
+  const why = lines.some(line => line.includes('iptables-legacy tables present'))
+    ? 'the rules of kube-proxy may be those of iptables-legacy, which has tables, too (iptables-legacy-save)'
+    : 'in iptables and IPVS mode a firewall that was reloaded may have removed the jump, which a restart of kube-proxy writes again';
+  return `PREROUTING of table nat does not lead to KUBE-SERVICES: ${why}`;
 }
 
 /** Real servers that `ipvsadm --stats` shows to get packets of TCP, and from which none came back through the node. */
@@ -177,9 +174,7 @@ function silentServers(lines: readonly string[]): readonly string[] {
     if (/^(?:TCP|UDP|SCTP|FWM)$/.test(words[0] ?? '')) server = words[0] === 'TCP' ? (words[1] ?? '') : '';
     const [arrow, real = '', , received = '', sent] = words;
     return hasTotals && server !== '' && arrow === '->' && /^[1-9]\d*[KMGT]?$/.test(received) && sent === '0'
-      ? [
-          `${real} got ${received} packets for ${server}, and none came back through this node: it does not answer, or its answers take another way`,
-        ]
+      ? `${real} got ${received} packets for ${server}, and none came back through this node: it does not answer, or its answers take another way`
       : [];
   });
 }

@@ -40,20 +40,13 @@ export function unmetRules({tables}: Ruleset): readonly string[] {
     [...chains.values()].flatMap(chain =>
       /^KUBE-(?:SVC|SEP|SVL|EXT|FW|XLB|SERVICES|NODEPORTS)/.test(chain.name)
         ? []
-        : [
-            ...afterTheEnd(chain),
-            ...sharedPorts(chain, chains),
-            ...toNobody(chain),
-            ...droppedAtEnd(chain, chains),
-            ...droppedForAll(chain),
-            ...admitsNothing(chain),
-          ],
+        : [afterTheEnd, sharedPorts, toNobody, droppedAtEnd, droppedForAll, admitsNothing].flatMap(read => read(chain, chains)),
     ),
   );
 }
 
 /** A policy or a last rule that drops what passes the node, where none accepts what pods send each other. Chains of network plugins accept it. */
-function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefined}): readonly string[] {
+function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefined}): string | readonly string[] {
   const all = chain.rules();
   const [end = all.length] = chain.complete ? endsOf(all) : [];
   if (chain.table !== 'filter' || chain.name !== 'FORWARD' || (end === all.length && chain.policy !== 'DROP')) return [];
@@ -76,9 +69,7 @@ function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefine
   ];
   const unless = others.length === 0 ? '' : `, unless ${others.join(' or ')} accepts them`;
   const what = end === all.length ? 'the policy of filter/FORWARD is DROP' : `"${all[end]?.text}" (table filter) stops all packets`;
-  return [
-    `${what}, and no ${end === all.length ? which : 'rule before it'} accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD${unless}`,
-  ];
+  return `${what}, and no ${end === all.length ? which : 'rule before it'} accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD${unless}`;
 }
 
 /** Rules of Docker's chain for administrators, and of OUTPUT, that drop all packets or those of other networks, whatever a later chain accepts. */
@@ -130,16 +121,14 @@ function isOfDocker(rules: readonly Rule[], at: number): boolean {
 }
 
 /** What follows a rule that ends the path of every packet. */
-function afterTheEnd(chain: Chain): readonly string[] {
+function afterTheEnd(chain: Chain): string | readonly string[] {
   const rules = chain.rules();
   const [at = rules.length] = endsOf(rules);
   const end = rules[at];
   const after = rules.length - at - 1;
   if (end === undefined || after === 0) return [];
   const verb = end.target?.name === 'DROP' ? 'drops' : 'refuses';
-  return [
-    `"${end.text}" (table ${chain.table}) ${verb} every packet that comes to it: ${plural(after, 'rule')} after it in ${chain.name} ${after === 1 ? 'is' : 'are'} never met`,
-  ];
+  return `"${end.text}" (table ${chain.table}) ${verb} every packet that comes to it: ${plural(after, 'rule')} after it in ${chain.name} ${after === 1 ? 'is' : 'are'} never met`;
 }
 
 /** Where a rule ends the path of every packet. */
@@ -155,15 +144,13 @@ function endsOf(rules: readonly Rule[]): readonly number[] {
 /** Rules of programs that publish ports, which send the same packets to different places. The first of them wins. */
 function sharedPorts(chain: Chain, chains: {get(name: string): Chain | undefined}): readonly string[] {
   const rules = chain.rules().flatMap(rule => {
-    const port = portsOf(rule);
+    const port = matchOptionOf(rule, '--dport') ?? matchOptionOf(rule, '--dports');
     const name = rule.target?.name ?? '';
+    const conditions = JSON.stringify([rule.options, rule.matches.filter(({name: own}) => own !== 'comment')]);
     // A rule of one address leaves the others to the next.
-    const takes = () =>
-      chains
-        .get(name)
-        ?.rules()
-        .some(own => own.target?.name === 'DNAT' && optionOf(own, '-d') === undefined);
-    return port === undefined ? [] : [{name, port: `${port}/${optionOf(rule, '-p') ?? 'any'}`, conditions: conditionsOf(rule), takes}];
+    const chain = chains.get(name);
+    const takes = () => chain?.rules().some(own => own.target?.name === 'DNAT' && optionOf(own, '-d') === undefined);
+    return port === undefined ? [] : [{name, port: `${port}/${optionOf(rule, '-p') ?? 'any'}`, conditions, takes}];
   });
   return rivalsText(chain.name, rules);
 }
@@ -224,20 +211,9 @@ function nftPublication({body}: NftRule, chains: {get(name: string): NftChain | 
   const [, conditions = '', name = ''] = /^(.*?)(?:counter )?(?:jump|goto) (\S+)$/.exec(body) ?? [];
   const [, protocol, port] = /\b(?:th|(tcp|udp|sctp)) dport (\{[^}]*\}|\S+)/.exec(conditions) ?? [];
   if (port === undefined) return [];
-  const takes = () =>
-    chains
-      .get(name)
-      ?.rules()
-      .some(own => /\bdnat\b/.test(own.body) && !/\bdaddr\b/.test(own.body));
+  const chain = chains.get(name);
+  const takes = () => chain?.rules().some(own => /\bdnat\b/.test(own.body) && !/\bdaddr\b/.test(own.body));
   return [{name, port: `${port}/${protocol ?? 'any'}`, conditions, takes}];
-}
-
-function portsOf(rule: Rule): string | undefined {
-  return matchOptionOf(rule, '--dport') ?? matchOptionOf(rule, '--dports');
-}
-
-function conditionsOf({options, matches}: Rule): string {
-  return JSON.stringify([options, matches.filter(({name}) => name !== 'comment')]);
 }
 
 /** No packet has the destination 0.0.0.0: an old plugin wrote it for all addresses. */

@@ -49,14 +49,10 @@ function tooLarge(lines: readonly string[]): readonly PacketFact[] {
     const [, by = '', to = '', mtu] = /(\S+) > \S+: ICMP6?,? (\S+) unreachable - need to frag \(mtu (\d+)\)/.exec(line) ?? [];
     return mtu === undefined ? [] : [{by, to, mtu}];
   });
-  return [...Map.groupBy(found, ({to}) => to).values()].flatMap(([first]) =>
-    first === undefined
-      ? []
-      : {
-          text: `packets to ${first.to} are larger than the ${first.mtu} bytes (MTU) that ${first.by} can pass on: where its message does not reach the sender, small packets arrive and large ones do not. The MTU of the network plugin must leave room for its tunnel`,
-          about: [first.to],
-        },
-  );
+  return [...Map.groupBy(found, ({to}) => to)].map(([to, own]) => ({
+    text: `packets to ${to} are larger than the ${own[0]?.mtu} bytes (MTU) that ${own[0]?.by} can pass on: where its message does not reach the sender, small packets arrive and large ones do not. The MTU of the network plugin must leave room for its tunnel`,
+    about: [to],
+  }));
 }
 
 /** `IP 10.244.1.3 > 10.244.2.8: ICMP 10.96.0.10 udp port 53 unreachable`. */
@@ -97,10 +93,8 @@ function untranslated(segments: readonly Segment[]): readonly PacketFact[] {
   const has = (flags: string, from: string, to: string): boolean =>
     segments.some(segment => segment.flags.startsWith(flags) && segment.from === from && segment.to === to);
   return segments.flatMap(({from, to, flags}) => {
-    const asked =
-      flags !== 'S.' || has('S', to, from) || !has('R', to, from)
-        ? undefined
-        : segments.find(other => other.flags === 'S' && other.from === to);
+    if (flags !== 'S.' || has('S', to, from) || !has('R', to, from)) return [];
+    const asked = segments.find(other => other.flags === 'S' && other.from === to);
     return asked === undefined ? [] : [{text: untranslatedText(hostOf(from), hostOf(asked.to)), about: [hostOf(asked.to)]}];
   });
 }
@@ -119,21 +113,17 @@ function unanswered(segments: readonly Segment[]): readonly PacketFact[] {
     const server = hostPortOf(first.to);
     const times = new Set(all.map(segment => segment.second)).size;
     if (answers.some(({flags, seq}) => /^R\.?$/.test(flags) && seq === '0'))
-      return [
-        {
-          text: `${server} refuses connections with a reset: nothing listens on that port there, or a rule rejects so`,
-          about: [server],
-        },
-      ];
+      return {
+        text: `${server} refuses connections with a reset: nothing listens on that port there, or a rule rejects so`,
+        about: [server],
+      };
     const end = answers.length > 0 ? ' before an answer came' : '';
     return times < minRepeated
       ? []
-      : [
-          {
-            text: `${hostPortOf(first.from).replace(/:\w+$/, '')} sent the same SYN to ${server} in ${times} different seconds${end}: the packets do not arrive, or the answers are lost. The same capture on the node of ${server.replace(/:\w+$/, '')} shows which`,
-            about: [server],
-          },
-        ];
+      : {
+          text: `${hostPortOf(first.from).replace(/:\w+$/, '')} sent the same SYN to ${server} in ${times} different seconds${end}: the packets do not arrive, or the answers are lost. The same capture on the node of ${server.replace(/:\w+$/, '')} shows which`,
+          about: [server],
+        };
   });
 }
 
