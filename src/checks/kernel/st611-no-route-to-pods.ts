@@ -170,6 +170,7 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
     yield {
       severity: 'warning',
       message: `packets for endpoints on this node (${someOf(own)}) go to the default gateway ${usual.gateway}, while those for others here go to an interface of their pod: what Services send there may not arrive.`,
+      remedy: 'Delete the pod: another one gets a route. The log of the network plugin on this node may say why this one has none.',
       ...run(commandLine`ip route get ${own[0] ?? ''}`),
     };
   const astray = podsAstray(context, family).filter(({node}) => own.length === 0 || node !== context.node.name);
