@@ -29,11 +29,8 @@ export const serviceNameTooLong: Check<'ST510'> = {
 };
 
 function described(blocking: readonly OverlongName[], all: readonly OverlongName[]): Pick<Observation, 'message' | 'severity'> {
-  const listed = (names: readonly OverlongName[]): string =>
-    someOf(
-      names.map(({port: {servicePortName}}) => `${servicePortName} (${servicePortName.length} bytes)`),
-      {max: 3},
-    );
+  const textOf = ({port: {servicePortName}}: OverlongName): string => `${servicePortName} (${servicePortName.length} bytes)`;
+  const listed = (names: readonly OverlongName[]): string => someOf(names.map(textOf), {max: 3});
   const [{family}] = all as readonly [OverlongName];
   if (blocking.length === 0)
     return {

@@ -66,13 +66,11 @@ function contradiction(
   }
   const contested = contestedPorts({used, other}, context);
   const [first] = contested;
+  const names = contested.map(({entry}) => entry.port.servicePortName);
   const which =
     first === undefined
       ? `in ${plural(differing.length, 'chain')} (such as ${differing[0] ?? ''})`
-      : `about ${someOf(
-          contested.map(({entry}) => entry.port.servicePortName),
-          {max: 3, noun: 'Service port'},
-        )}: iptables-${backendName(other)} ${first.text}`;
+      : `about ${someOf(names, {max: 3, noun: 'Service port'})}: iptables-${backendName(other)} ${first.text}`;
   const message = `iptables-legacy and iptables-nft both hold Service rules and disagree ${which}. Packets pass both, and the backend whose hook runs first decides`;
   return {
     severity: 'error',

@@ -173,25 +173,17 @@ function askedPorts(services: readonly ServiceObject[], {services: all}: ApiObje
 function tracedPorts(isAsked: (port: ServicePort) => boolean, trace: NonNullable<DiagnoseOptions['trace']>): NodeInput['traces'] {
   if (trace === false) return () => false;
   if (trace !== 'faulty') return isAsked;
-  const faulty = oncePerFamily(found => new Set(faultyServices(found).slice(0, maxServices)));
-  return (port, found) => isAsked(port) && faulty(found).has(`${port.namespace}/${port.service}`);
+  return (port, found) => isAsked(port) && faultyServices(found).has(serviceKey(port));
 }
 
 const maxServices = 24;
 
-function faultyServices(symptoms: readonly Symptom[]): readonly string[] {
-  const loud = symptoms.filter(({severity}) => severity !== 'info');
-  return [...new Set(loud.flatMap(({port}) => (port === null ? [] : [`${port.namespace}/${port.service}`])))];
-}
-
 /** Every port of a family uses the same list. */
-function oncePerFamily<T>(make: (found: readonly Symptom[]) => T): (found: readonly Symptom[]) => T {
-  let last: {readonly found: readonly Symptom[]; readonly made: T} | null = null;
-  return found => {
-    if (last?.found !== found) last = {found, made: make(found)};
-    return last.made;
-  };
-}
+const faultyServices = once((symptoms: readonly Symptom[]): ReadonlySet<string> => {
+  const loud = symptoms.filter(({severity}) => severity !== 'info');
+  const names = new Set(loud.flatMap(({port}) => (port === null ? [] : [serviceKey(port)])));
+  return new Set([...names].slice(0, maxServices));
+});
 
 /** What kube-proxy says when it is not healthy; null otherwise. */
 function lastUpdated(node: NodeDump): number | null {
@@ -217,21 +209,15 @@ const readyOf = once((entry: PortEntry): {readonly count: number} => ({
 }));
 
 /** Nodes with the same version of kube-proxy share the list, and this. */
-const known = new WeakMap<readonly PortEntry[], ReadonlyMap<string, PortEntry>>();
-
-function portsOf(entries: readonly PortEntry[]): ReadonlyMap<string, PortEntry> {
-  let ports = known.get(entries);
-  if (ports === undefined) {
-    ports = new Map(
+const portsOf = once(
+  (entries: readonly PortEntry[]) =>
+    new Map(
       entries.map(entry => {
         const {namespace, service, portName, protocol} = entry.port;
         return [portKey({namespace, name: service}, {name: portName, protocol}), entry];
       }),
-    );
-    known.set(entries, ports);
-  }
-  return ports;
-}
+    ),
+);
 
 function portKey(
   {namespace, name}: NonNullable<Finding['service']>,
@@ -287,15 +273,10 @@ export function countTraces(
   node: NodeDump,
   uncounted: ReadonlySet<string> = new Set(),
 ): readonly PortTrace[] {
-  const sources = new Map<Family, readonly ReadonlyMap<number, string>[]>();
-  const sourcesOf = (family: Family): readonly ReadonlyMap<number, string>[] => {
-    const known =
-      sources.get(family) ??
-      readLines(
-        node,
-        filesOf(family).filter(file => !uncounted.has(file)),
-        linesOf(traces, family),
-      );
+  const sources = new Map<Family, Sources>();
+  const sourcesOf = (family: Family): Sources => {
+    const files = filesOf(family).filter(file => !uncounted.has(file));
+    const known = sources.get(family) ?? readLines(node, files, linesOf(traces, family));
     sources.set(family, known);
     return known;
   };
@@ -306,7 +287,7 @@ export function countTraces(
 }
 
 /** These lines of each dump. The text of a rule identifies its dump. Whether there are counters, its lines show: to search all for them takes longer. */
-function readLines(node: NodeDump, files: readonly string[], wanted: ReadonlySet<number>): readonly ReadonlyMap<number, string>[] {
+function readLines(node: NodeDump, files: readonly string[], wanted: ReadonlySet<number>): Sources {
   return files.flatMap(file => {
     const content = wanted.size === 0 ? null : node.read(file);
     return content === null ? [] : [pickLines(content, wanted)];

@@ -82,20 +82,14 @@ function clientsAmong(pods: readonly PodObject[] | null, family: Family): number
 function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   const [first] = findings;
   if (first === undefined) return null;
-  const {service, family, code, affects = []} = first;
-  const one = service === undefined ? null : servicePortText(service, first.port);
-  const name =
-    one ??
-    plural(
-      affects.reduce((sum, {ports}) => sum + ports.length, 0),
-      'Service port',
-    );
+  const {service, family, code} = first;
+  const name = nameOf(first);
   if (first.share !== undefined && (service === undefined || isOfOtherRules(first)))
     return {
       share: first.share,
       effect: `have ${partText(first.share)} for ${name}${throughEntry(first.entry)} ${code === 'ST401' ? 'taken by another rule' : 'refused or dropped'}`,
     };
-  if (one === null)
+  if (service === undefined)
     return {share: 1, effect: `cannot reach any Service${family === 'IPv6' ? ' over IPv6' : ''}, nor can clients from outside`};
   const share = Math.min(
     1,

@@ -40,29 +40,24 @@ export function reportRulesAlone(
   const findings = sortFindings([...ofRules, ...listed]);
   const traces = withEqualShares(withStale(shown, listed), findings);
   const count = (severity: string): number => findings.filter(finding => finding.severity === severity).length;
-  const names = new Set(traces.map(({service}) => `${service.namespace}/${service.name}`));
+  const all = traces.map(({service}) => service);
+  const services = uniqueBy(all, namespacedName);
   return {
     ...report,
     basis: 'rules',
     traces,
     findings,
-    services: uniqueBy(
-      traces.map(({service}) => service),
-      namespacedName,
-    ),
+    services,
     summary: {
       ...report.summary,
       verdict: count('error') > 0 ? 'findings' : 'incomplete',
       errors: count('error'),
       warnings: count('warning'),
       infos: count('info'),
-      services: names.size,
+      services: services.length,
       servicePorts: traces.length,
     },
-    nodes: report.nodes.map(node => ({
-      ...node,
-      reason: reasons.get(node.name) ?? onlyRules,
-    })),
+    nodes: report.nodes.map(node => ({...node, reason: reasons.get(node.name) ?? onlyRules})),
   };
 }
 

@@ -50,7 +50,7 @@ function listenedEndpoints({context}: WalkedSide, {port, endpoints}: ServedPort)
 /** How the outcome of one packet changes; null if it does not. */
 export function effectOnPacket(before: ProbeOutcome, after: ProbeOutcome): PreviewEffect | null {
   if (!near(before.undecided, after.undecided)) return 'undetermined';
-  const [was, is] = [total(before), total(after)];
+  const [was, is] = [total(before.served), total(after.served)];
   if (!near(was, is)) return is < was ? 'lost' : 'gained';
   if (was === 0) {
     if (near(before.refused, after.refused)) return null;
@@ -60,8 +60,8 @@ export function effectOnPacket(before: ProbeOutcome, after: ProbeOutcome): Previ
   return [...before.served].some(([name, {masquerade}]) => after.served.get(name)?.masquerade !== masquerade) ? 'source-address' : null;
 }
 
-function total({served}: ProbeOutcome): number {
-  return [...served.values()].reduce((sum, {probability}) => sum + probability, 0);
+function total(shares: ReadonlyMap<string, SideShare>): number {
+  return [...shares.values()].reduce((sum, {probability}) => sum + probability, 0);
 }
 
 function hasSameShares(before: ProbeOutcome, after: ProbeOutcome): boolean {
@@ -317,9 +317,7 @@ export function outcomesOf({path, served}: ProbeOutcome): readonly PreviewOutcom
     probability,
     masquerade,
   }));
-  const dialed =
-    [...served.values()].reduce((sum, {probability}) => sum + probability, 0) -
-    [...path.destinations.values()].reduce((sum, {probability}) => sum + probability, 0);
+  const dialed = total(served) - total(path.destinations);
   const other = [
     ['accept', path.passed - dialed],
     ['reject', path.rejected],

@@ -7,13 +7,12 @@ import {resolveNftVersion} from '../analyze/nftables/resolve-nft-version.ts';
 import {resolveVersion} from '../analyze/iptables/resolve-version.ts';
 import {onceAsked} from '../model/once.ts';
 import {seenConfig} from '../analyze/seen-config.ts';
-import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {servedInAnyFamily} from '../expect/cluster/served-port.ts';
 import {nodeFacts} from '../expect/node-facts.ts';
 import {type ConfigOverrides, resolveProxyConfig} from '../expect/proxy-config.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
-import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import type {NodeDump} from '../model/snapshot.ts';
 import {matchesInterfaceName} from '../expect/nftables/nft-versions.ts';
 import {parseCidr} from '../model/address.ts';
 import type {PreviewSettings} from '../model/preview.ts';
@@ -30,10 +29,7 @@ export interface NodeSetup extends NodeData {
   readonly hostFacts: () => NodeFacts;
 }
 
-interface NodeSetupInput {
-  readonly node: NodeDump;
-  readonly api: ApiObjects;
-  readonly view: ClusterView;
+interface NodeSetupInput extends Pick<NodeData, 'node' | 'api' | 'view'> {
   readonly overrides: ConfigOverrides;
 }
 

@@ -107,11 +107,9 @@ function probesOfPair(pair: PortPair, contexts: readonly [NodeContext, NodeConte
   const {known, before, after} = pair;
   if (before === null || after === null || (!isReplaced(pair) && hasSameEndpoints(before, after))) return previewProbes(known, contexts);
   const probes = [before, after].flatMap(item => previewProbes(item, contexts));
-  return uniqueBy(probes, probeKey);
-}
-
-function probeKey({kind, entry, source, packet}: PreviewProbe): string {
-  return [kind, entry.kind, source.kind, source.address, packet.destination.text, packet.port].join(' ');
+  return uniqueBy(probes, ({kind, entry, source, packet}) =>
+    [kind, entry.kind, source.kind, source.address, packet.destination.text, packet.port].join(' '),
+  );
 }
 
 /** Where classes of senders are those of one Service port or node, others do not share its walks. */

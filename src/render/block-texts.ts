@@ -108,14 +108,11 @@ function ageText(seconds: number): string {
   return seconds < 60 ? '' : `, ${Math.round(seconds / size)} ${name} before the check`;
 }
 
-/** What the findings of a block have in common, and the subjects of the others: endpoints of one Service port, otherwise Service ports. */
-interface BlockPlaces {
-  /** `5 endpoints of shop/web:http`, `10 findings on 10 Service ports`. Not escaped. */
-  readonly head: string;
-  readonly others: readonly string[];
-}
-
-export function blockPlaces({finding, others}: FindingBlock): BlockPlaces {
+/**
+ * What the findings of a block have in common (`5 endpoints of shop/web:http`, `10 findings on 10 Service ports`), and the subjects of the
+ * others: endpoints of one Service port, otherwise Service ports. Not escaped.
+ */
+export function blockPlaces({finding, others}: FindingBlock): {readonly head: string; readonly others: readonly string[]} {
   const ports = [...new Set(others.map(other => portText(other.finding)))];
   const isOnePort = ports.length === 1 && ports[0] === portText(finding);
   const endpoints = [...new Set([finding, ...others.map(other => other.finding)].flatMap(({endpoint}) => endpoint ?? []))];
@@ -155,17 +152,10 @@ export function effectsText({effects, reason}: FindingBlock): {
 
 /** The commands for one finding on many nodes. */
 interface GroupCommands {
-  /** One after the other. */
-  readonly lines: readonly CommandLine[];
+  /** One after the other, not escaped. A command that is not kubectl's is run on the node, as root. */
+  readonly lines: readonly {readonly isOnNode: boolean; readonly text: string}[];
   /** So many nodes have commands of their own that are not among the lines. */
   readonly otherNodes: number;
-}
-
-interface CommandLine {
-  /** A command that is not kubectl's is run on the node, as root. */
-  readonly isOnNode: boolean;
-  /** Not escaped. */
-  readonly text: string;
 }
 
 /** Pods of several nodes, at most so many, are deleted with one command; of other commands those of the first node are shown. */

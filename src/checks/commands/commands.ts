@@ -2,9 +2,9 @@ import {isNoNode, nodeObject} from '../../expect/api-index.ts';
 import {once} from '../../model/once.ts';
 import {kubeProxyContainer, kubeProxyPod} from '../../expect/kube-proxy-pod.ts';
 import type {Family} from '../../model/address.ts';
-import type {PodObject} from '../../model/api-objects.ts';
-import type {Observation, ServiceName} from '../../model/finding.ts';
-import {type CommandLine, commandLine, isDnsLabel, joinedCommand} from '../../model/text.ts';
+import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
+import {nameOf, type Observation, type ServiceName} from '../../model/finding.ts';
+import {type CommandLine, commandLine, isDnsLabel, joinedCommand, namespacedName} from '../../model/text.ts';
 import {parseNodeArgs} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import type {NodeData} from '../../analyze/proxy-mode.ts';
 
@@ -125,6 +125,12 @@ export function run(...lines: readonly (CommandLine | null)[]): Command {
 /** Opens an editor. */
 export function editService({namespace, name}: ServiceName): Command {
   return run(commandLine`kubectl -n ${namespace} edit ${`service/${name}`}`);
+}
+
+/** What is wrong with the fields of a Service, and the command to edit them. `text` follows its name. */
+export function ofFields(object: ServiceObject, text: string): Pick<Observation, 'service' | 'message' | 'command'> {
+  const service = nameOf(object);
+  return {service, message: `${namespacedName(service)}${text}`, ...editService(service)};
 }
 
 /** `patch` is merged into the Service. */

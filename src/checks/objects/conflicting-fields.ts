@@ -4,8 +4,7 @@ import {families, type Family, parseCidr} from '../../model/address.ts';
 import {headlessLabel, type ServiceObject} from '../../model/api-objects.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {Check, ClusterContext} from '../check.ts';
-import {nameOf} from '../../model/finding.ts';
-import {editService} from '../commands/commands.ts';
+import {ofFields} from '../commands/commands.ts';
 
 export const rangesOfOneFamily: Check<'ST114'> = {
   code: 'ST114',
@@ -16,13 +15,9 @@ export const rangesOfOneFamily: Check<'ST114'> = {
   *cluster(context) {
     for (const {service, port} of portsWithRanges(context)) {
       if (port.loadBalancerVIPs.length === 0 || prefixesOf(service, port.family).length > 0) continue;
-      const {namespace, name} = nameOf(service);
       const address = port.loadBalancerVIPs.join(', ');
-      yield {
-        service: {namespace, name},
-        message: `${namespace}/${name}: loadBalancerSourceRanges have no ${port.family} range: its ${port.family} load-balancer IP ${address} admits every client`,
-        ...editService({namespace, name}),
-      };
+      const text = `: loadBalancerSourceRanges have no ${port.family} range: its ${port.family} load-balancer IP ${address} admits every client`;
+      yield ofFields(service, text);
     }
   },
 };
@@ -40,12 +35,8 @@ export const externalIPWithRanges: Check<'ST115'> = {
       const prefixes = prefixesOf(service, port.family);
       // A range of all addresses limits nobody.
       if (both.length === 0 || prefixes.length === 0 || prefixes.includes(0)) continue;
-      const {namespace, name} = nameOf(service);
-      yield {
-        service: {namespace, name},
-        message: `${namespace}/${name}: ${both.join(', ')} is external IP and load-balancer IP: iptables mode admits every client there, nftables and IPVS mode only loadBalancerSourceRanges`,
-        ...editService({namespace, name}),
-      };
+      const text = `: ${both.join(', ')} is external IP and load-balancer IP: iptables mode admits every client there, nftables and IPVS mode only loadBalancerSourceRanges`;
+      yield ofFields(service, text);
     }
   },
 };
@@ -61,12 +52,8 @@ export const headlessLabelWithClusterIP: Check<'ST116'> = {
       const {[headlessLabel]: _, ...labels} = service.metadata.labels ?? {};
       const without = {...service, metadata: {...service.metadata, labels}};
       if (whyNotServed(service, proxy.version) === null || whyNotServed(without, proxy.version) !== null) continue;
-      const {namespace, name} = nameOf(service);
-      yield {
-        service: {namespace, name},
-        message: `${namespace}/${name} has the cluster IP ${service.spec?.clusterIP ?? ''} and the label ${headlessLabel}: kube-proxy up to 1.35 ignores the Service, and connections to it fail`,
-        ...editService({namespace, name}),
-      };
+      const text = ` has the cluster IP ${service.spec?.clusterIP ?? ''} and the label ${headlessLabel}: kube-proxy up to 1.35 ignores the Service, and connections to it fail`;
+      yield ofFields(service, text);
     }
   },
 };

@@ -2,7 +2,6 @@ import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
 import {isNoNode} from '../../expect/api-index.ts';
 import {usesLocalEndpoints} from '../../model/service-port.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
-import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import {canonicalAddress} from '../../model/address.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import {once} from '../../model/once.ts';
@@ -10,7 +9,7 @@ import {namespacedName, someOf} from '../../model/text.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {nameOf, ofPort} from '../../model/finding.ts';
 import {patchService, showSlices} from '../commands/commands.ts';
-import {unusualEntries} from './node-ports-and-target-ports.ts';
+import {isUsable, unusualEntries} from './node-ports-and-target-ports.ts';
 
 export const localPolicyNowhereLocal: Check<'ST108'> = {
   code: 'ST108',
@@ -35,11 +34,9 @@ export const localPolicyNowhereLocal: Check<'ST108'> = {
 };
 
 /** Why no node has a local endpoint of a Service port with a Local policy; null if one has, or the policy is not Local. */
-function whyNowhereLocal({port, set}: PortEntry, {api, proxy: {version, gates}}: ClusterContext): string | null {
+function whyNowhereLocal({port, set}: PortEntry, {api, proxy}: ClusterContext): string | null {
   if (!usesLocalEndpoints(port)) return null;
-  const usable = set.endpoints.filter(
-    ({ready, serving, terminating}) => ready || (serving && terminating && usesTerminatingEndpoints(version, gates)),
-  );
+  const usable = set.endpoints.filter(endpoint => isUsable(endpoint, proxy));
   if (usable.length === 0 || usable.some(({nodeName}) => nodeName !== null && !isNoNode(api, nodeName))) return null;
   // For Cilium, an endpoint without a node is local to each.
   if (usable.some(({nodeName}) => nodeName === null) && serviceProxy(api) === 'Cilium') return null;

@@ -2,7 +2,9 @@ import {once, onceAsked} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {families} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
-import {podOf} from '../../model/endpoint.ts';
+import {type Endpoint, podOf} from '../../model/endpoint.ts';
+import type {ProxyVersion} from '../../model/proxy-config.ts';
+import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
 import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
@@ -108,9 +110,7 @@ function sharedPlaces(ofFamilies: readonly (readonly PortEntry[])[]): ReadonlyMa
   };
   for (const entries of ofFamilies) {
     for (const {port} of entries) {
-      claim(port.clusterIP, port);
-      for (const address of port.externalIPs) claim(address, port);
-      for (const address of port.loadBalancerVIPs) claim(address, port);
+      for (const address of [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs]) claim(address, port);
       if (port.nodePort !== 0) claim(port.nodePort, port);
     }
   }
@@ -250,6 +250,11 @@ export const unusualEntries: (context: ClusterContext) => readonly PortEntry[] =
   const names = nodes === null ? null : new Set(nodes.map(({metadata}) => metadata.name));
   return askedEntries(context).filter(entry => isUnusual(entry, names));
 });
+
+/** It is ready, or this kube-proxy uses it while it ends. */
+export function isUsable({ready, serving, terminating}: Endpoint, {version, gates}: ProxyVersion): boolean {
+  return ready || (serving && terminating && usesTerminatingEndpoints(version, gates));
+}
 
 /** `nodes` are null if they were not read. */
 function isUnusual({set}: PortEntry, nodes: ReadonlySet<string> | null): boolean {

@@ -1,6 +1,6 @@
 import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
 import {type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
-import {readsEndpoints, usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
+import {readsEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import {families, familyOf} from '../../model/address.ts';
 import {type EndpointSliceObject, type PodObject, type ServiceObject, type SlicePort, selectorText} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
@@ -11,7 +11,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
 import type {Check, ClusterContext} from '../check.ts';
 import {editService, showPods, showSlices} from '../commands/commands.ts';
-import {askedEntries, unusualEntries} from './node-ports-and-target-ports.ts';
+import {askedEntries, isUsable, unusualEntries} from './node-ports-and-target-ports.ts';
 
 const startPods = 'Start ready pods that match the selector, or delete the Service.';
 
@@ -76,12 +76,8 @@ function refusal(proxy: string): string {
   return `${proxy} refuses new connections by design.`;
 }
 
-function isUsed({set}: PortEntry, context: ClusterContext): boolean {
-  return set.endpoints.some(endpoint => isUsable(endpoint, context));
-}
-
-function isUsable(endpoint: Endpoint, {proxy}: ClusterContext): boolean {
-  return endpoint.ready || (usesTerminatingEndpoints(proxy.version, proxy.gates) && endpoint.serving && endpoint.terminating);
+function isUsed({set}: PortEntry, {proxy}: ClusterContext): boolean {
+  return set.endpoints.some(endpoint => isUsable(endpoint, proxy));
 }
 
 function whyEmpty({port, set}: PortEntry, {api, proxy}: ClusterContext): string {
@@ -148,13 +144,10 @@ export const portWithoutEndpoint: Check<'ST102'> = {
     for (const entry of unusualEntries(context)) {
       if (isNamedInSlices(entry, context)) continue;
       const {port} = entry;
-      const offered = [
-        ...new Set(
-          slicePorts(port, context).map(
-            ({name, protocol, port: number}) => `${name || '(unnamed)'} ${number ?? '(no number)'}/${protocol ?? 'TCP'}`,
-          ),
-        ),
-      ];
+      const texts = slicePorts(port, context).map(
+        ({name, protocol, port: number}) => `${name || '(unnamed)'} ${number ?? '(no number)'}/${protocol ?? 'TCP'}`,
+      );
+      const offered = [...new Set(texts)];
       const wanted = `${port.portName || '(unnamed)'}/${port.protocol}`;
       yield {
         ...ofPort(port),

@@ -5,7 +5,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {someOf} from '../../model/text.ts';
 import type {Check} from '../check.ts';
 import {nameOf} from '../../model/finding.ts';
-import {editService, showService} from '../commands/commands.ts';
+import {ofFields, showService} from '../commands/commands.ts';
 
 export const addressFamilyMismatch: Check<'ST105'> = {
   code: 'ST105',
@@ -25,11 +25,7 @@ export const addressFamilyMismatch: Check<'ST105'> = {
         const family = familyOf(address);
         if (family !== null && own.includes(family)) continue;
         const reason = family === null ? 'is no IP address' : `is ${family}, and the Service has only ${own.join(' and ')}`;
-        yield {
-          service: nameOf(service),
-          ...editService(nameOf(service)),
-          message: `${nameOf(service).namespace}/${nameOf(service).name}: ${what} ${address} ${reason}: no node serves it`,
-        };
+        yield ofFields(service, `: ${what} ${address} ${reason}: no node serves it`);
       }
     }
   },
@@ -62,23 +58,15 @@ export const nodeAddressAsExternalIP: Check<'ST106'> = {
     for (const service of concerned) {
       for (const address of service.spec?.externalIPs ?? []) {
         const node = owners.get(canonicalAddress(address) ?? address);
-        const {namespace, name} = nameOf(service);
-        if (node === undefined && apiServers.has(canonicalAddress(address) ?? address))
-          yield {
-            service: {namespace, name},
-            variant: 'of-api-server',
-            message: `${namespace}/${name}: external IP ${address} is the address at which the API server answers (an endpoint of default/kubernetes): in IPVS mode each node binds it to kube-ipvs0 and no longer reaches the API server there, in other modes the Service takes its own ports`,
-            ...editService({namespace, name}),
-          };
+        if (node === undefined && apiServers.has(canonicalAddress(address) ?? address)) {
+          const text = `: external IP ${address} is the address at which the API server answers (an endpoint of default/kubernetes): in IPVS mode each node binds it to kube-ipvs0 and no longer reaches the API server there, in other modes the Service takes its own ports`;
+          yield {...ofFields(service, text), variant: 'of-api-server'};
+        }
         if (node === undefined) continue;
         const lost = lostWith(service, node, api);
         const effect = lost ?? 'the Service takes its ports from the programs of the node';
-        yield {
-          service: {namespace, name},
-          ...(lost === null ? {} : {severity: 'error' as const}),
-          message: `${namespace}/${name}: external IP ${address} is the address of node ${node.metadata.name}: ${effect}`,
-          ...editService({namespace, name}),
-        };
+        const text = `: external IP ${address} is the address of node ${node.metadata.name}: ${effect}`;
+        yield {...ofFields(service, text), ...(lost === null ? {} : {severity: 'error' as const})};
       }
     }
   },

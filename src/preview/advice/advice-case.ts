@@ -33,10 +33,8 @@ export function externalAddresses({spec, status}: ServiceObject): readonly strin
 
 /** Up to three names. */
 export function namesOf(services: readonly ServiceObject[]): string {
-  return someOf(
-    services.map(({metadata}) => namespacedName(metadata)),
-    {max: 3, noun: 'Service'},
-  );
+  const names = services.map(({metadata}) => namespacedName(metadata));
+  return someOf(names, {max: 3, noun: 'Service'});
 }
 
 /** Effects of a change to nftables mode that neither objects nor dumps show. */
@@ -76,10 +74,8 @@ const readers = advise('by-hand', 'check-by-hand', {
 export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   const ranges = rangesOf(setup, configAfter);
   if (ranges === null || ranges.length === 0 || (rangesOf(setup, setup.config) ?? []).length > 0) return [];
-  const inside = nodesInRanges(
-    setup.api,
-    ranges.flatMap(text => parseInterval(text) ?? []),
-  ).map(({text}) => text);
+  const intervals = ranges.flatMap(text => parseInterval(text) ?? []);
+  const inside = nodesInRanges(setup.api, intervals).map(({text}) => text);
   const routed = routesInto(setup, ranges);
   const said = (who: readonly string[], of: Pick<NodeAdvice, 'ofCluster'>): readonly NodeAdvice[] =>
     who.length === 0

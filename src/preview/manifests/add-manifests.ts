@@ -178,7 +178,9 @@ interface RewrittenSlices {
  */
 function rewriteSlices(before: ServiceObject, service: ServiceObject, slices: readonly EndpointSliceObject[]): RewrittenSlices {
   const name = namespacedName(service.metadata);
-  const [selectorBefore, selector] = [before, service].map(({spec}) => sortedText(spec?.selector ?? {}));
+  const [selectorBefore, selector] = [before, service].map(({spec}) =>
+    sortedText(Object.entries(spec?.selector ?? {}).map(([key, value]) => `${key}=${value}`)),
+  );
   if (selector === '') return {slices, notes: []};
   const changesPorts = targetsText(before) !== targetsText(service);
   const changes = (slice: EndpointSliceObject): boolean => changesPorts && sliceService(slice) === name && isOfController(slice);
@@ -230,22 +232,15 @@ function isOfController({metadata: {labels}}: EndpointSliceObject): boolean {
 }
 
 function targetsText({spec}: ServiceObject): string {
-  return (spec?.ports ?? [])
-    .map(({name = '', protocol = 'TCP', port, targetPort = port}) => `${name} ${protocol} ${targetPort}`)
-    .sort()
-    .join();
+  return sortedText(
+    (spec?.ports ?? []).map(({name = '', protocol = 'TCP', port, targetPort = port}) => `${name} ${protocol} ${targetPort}`),
+  );
 }
 
 function portsText(ports: readonly SlicePort[]): string {
-  return ports
-    .map(({name, protocol, port}) => `${name ?? ''} ${protocol ?? 'TCP'} ${port}`)
-    .sort()
-    .join();
+  return sortedText(ports.map(({name, protocol, port}) => `${name ?? ''} ${protocol ?? 'TCP'} ${port}`));
 }
 
-function sortedText(selector: Readonly<Record<string, string>>): string {
-  return Object.entries(selector)
-    .map(([key, value]) => `${key}=${value}`)
-    .sort()
-    .join();
+function sortedText(texts: readonly string[]): string {
+  return texts.toSorted().join();
 }

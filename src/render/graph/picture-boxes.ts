@@ -96,7 +96,7 @@ export function boxAt(box: AnyBox, {x, width, bar}: BoxPlace): PlacedBox {
 const barWidth = 96;
 const shareWidth = 62;
 const verticalPadding = 6;
-const barHeight = 10;
+export const barHeight = 10;
 
 function baseline(line: number): number {
   return verticalPadding + letter.height * line + 13;

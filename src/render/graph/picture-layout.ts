@@ -84,7 +84,7 @@ function placePath(
 
 const columns = {left: 400, gap: 80} as const;
 
-/** A line from every client to a rail in the middle, and from there an arrow to every endpoint. */
+/** A line from every client to a rail in the middle, and from there an arrow to every endpoint. Packets end at a faulty rule. */
 function placeBeside({sources, ends}: PicturePath, {top, shape, full}: PathPlace): ReturnType<typeof placePath> {
   const right = columns.left + columns.gap;
   const left = sourceStack(sources, {x: 0, width: columns.left});

@@ -5,21 +5,19 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {type Entry, entryText} from '../../model/service-port.ts';
 import {type CountedRule, type EndpointTrace, type EntryTrace, isFaulty, type Mark, type PortTrace} from '../../model/service-trace.ts';
 import {namespacedName} from '../../model/text.ts';
-import {nodeList} from '../names-of-nodes.ts';
 import {escapeText} from '../terminal-text.ts';
+import {dumpLine, endText, noRulesText, packetsText, percent, shouldBe, unservedName} from '../trace-words.ts';
 import {
-  dumpLine,
-  endText,
-  noRulesText,
-  ofFirstNode,
-  packetsText,
-  percent,
-  portAndProtocol,
-  portName,
-  shouldBe,
-  unservedName,
-} from '../trace-words.ts';
-import {chooseEndpoints, type GraphOptions, groupNodes, groupPaths, portsOf, shareOf} from './trace-graph.ts';
+  chooseEndpoints,
+  type GraphOptions,
+  groupNodes,
+  groupPaths,
+  isSaidElsewhere,
+  isSamePath,
+  portsOf,
+  shareOf,
+  titleOf,
+} from './trace-graph.ts';
 
 /**
  * The packet path to one Service port, on the nodes where it is the same, from clients to pods. Chains and rules are details of the
@@ -71,16 +69,10 @@ function pictureOf(group: readonly PortTrace[], findings: NodeFindings, options:
   const paths = pathsOf(first, findings, options);
   const isDrawn = paths.some(hasFault);
   const alerts = alertsOf(findings.of(first), isDrawn).map(escapeText);
-  const lines = ofFirstNode(group);
-  const title = [
-    `${escapeText(portName(first))} ${portAndProtocol(first)} on ${nodeList(group.map(({node}) => node))}`,
-    first.family === 'IPv6' ? ', IPv6' : '',
-    lines === '' ? '' : ` (${escapeText(lines)})`,
-  ].join('');
   return [
     {
       service: first.service,
-      title,
+      title: titleOf(group, first),
       alerts,
       paths: [...paths.filter(hasFault), ...paths.filter(path => !hasFault(path)), ...unservedPath(first)],
       isFault: isDrawn || alerts.length > 0,
@@ -111,7 +103,7 @@ function pathsOf(trace: PortTrace, findings: NodeFindings, options: GraphOptions
   return [...groups.values()].flatMap(group => {
     const [first] = group;
     if (first === undefined) return [];
-    const isMasqueradedAlike = new Set(first.endpoints.filter(({share}) => share !== 0).map(({masquerade}) => masquerade)).size < 2;
+    const isMasqueradedAlike = isSamePath(first);
     return [
       {
         sources: group.map(entry => [entryBox(entry, isMasqueradedAlike), ...rulesOf(entry)]),
@@ -121,9 +113,9 @@ function pathsOf(trace: PortTrace, findings: NodeFindings, options: GraphOptions
   });
 }
 
-function entryBox({entry, from, mark, steps, endpoints, end}: EntryTrace, isMasqueradedAlike: boolean): PictureBox {
-  const isSaidElsewhere = mark !== 'missing' && (end !== null || endpoints.some(endpoint => isFaulty(endpoint.mark)));
-  const isFault = isFaulty(mark) && !isSaidElsewhere;
+function entryBox(trace: EntryTrace, isMasqueradedAlike: boolean): PictureBox {
+  const {entry, from, mark, steps, endpoints} = trace;
+  const isFault = isFaulty(mark) && !isSaidElsewhere(trace);
   const isMasqueraded = isMasqueradedAlike && endpoints.some(({masquerade}) => masquerade);
   const seen = [isMasqueraded ? 'masqueraded' : '', packetsText(steps[0] ?? {})].filter(part => part !== '');
   return {

@@ -2,7 +2,7 @@ import {namespacedName} from '../../model/text.ts';
 import {markup} from '../markup.ts';
 import type {Renderer} from '../renderer.ts';
 import {pictureHeading} from './graph-languages.ts';
-import {letter, type PlacedBar, type PlacedBox, type PlacedText, wrapLetters} from './picture-boxes.ts';
+import {barHeight, letter, type PlacedBar, type PlacedBox, type PlacedText, wrapLetters} from './picture-boxes.ts';
 import {fullBar, layOutPicture, narrow, type PictureLayout, type PictureShape, type PlacedLine, wide} from './picture-layout.ts';
 import {type Picture, picturesOf} from './picture.ts';
 
@@ -142,7 +142,6 @@ function boxMarkup({kind, isFault, isOk, x, y, width, height, texts, bar, rules}
 }
 
 const corners = {entry: 14, rule: 0, endpoint: 6, end: 6, alert: 0} as const satisfies Record<PlacedBox['kind'], number>;
-const barHeight = 10;
 
 function barMarkup({x, y, width, filled, expected}: PlacedBar): string {
   const rect = (name: string, length: number): string =>

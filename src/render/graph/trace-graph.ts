@@ -53,15 +53,19 @@ export function traceGraphs(traces: readonly PortTrace[], options: GraphOptions)
 function graphOf(group: readonly PortTrace[], options: GraphOptions): readonly TraceGraph[] {
   const [first] = group;
   if (first === undefined) return [];
-  const family = first.family === 'IPv6' ? ', IPv6' : '';
-  const shown = ofFirstNode(group);
-  const lines = shown === '' ? '' : ` (${escapeText(shown)})`;
-  const title = `${escapeText(portName(first))} ${portAndProtocol(first)} on ${nodeList(group.map(({node}) => node))}${family}${lines}`;
   const paths = groupPaths(first.entries).flatMap(entries => pathOf(entries, options));
   const drawing = new Drawing(Math.max(0, largest(paths.flatMap(({entries}) => entries.map(({steps}) => steps.length)))));
   for (const path of paths) drawing.add(path);
   for (const address of first.unserved ?? []) drawing.addUnserved([unservedName(address), noRulesText(address)].map(escapeText));
-  return [{title, boxes: drawing.boxes, arrows: drawing.arrows}];
+  return [{title: titleOf(group, first), boxes: drawing.boxes, arrows: drawing.arrows}];
+}
+
+/** Above the path on nodes where it is the same. */
+export function titleOf(group: readonly PortTrace[], first: PortTrace): string {
+  const family = first.family === 'IPv6' ? ', IPv6' : '';
+  const shown = ofFirstNode(group);
+  const lines = shown === '' ? '' : ` (${escapeText(shown)})`;
+  return `${escapeText(portName(first))} ${portAndProtocol(first)} on ${nodeList(group.map(({node}) => node))}${family}${lines}`;
 }
 
 /** Draws one path below the other. */
@@ -180,7 +184,7 @@ function pathKey(trace: EntryTrace): string {
 }
 
 /** All packets are masqueraded, or none. */
-function isSamePath({endpoints}: EntryTrace): boolean {
+export function isSamePath({endpoints}: EntryTrace): boolean {
   return new Set(endpoints.filter(({share}) => share !== 0).map(({masquerade}) => masquerade)).size < 2;
 }
 
@@ -203,15 +207,19 @@ function isMasqueraded(trace: EntryTrace): boolean {
 }
 
 function entryOf(trace: EntryTrace): PathEntry {
-  const {entry, from, mark, steps, endpoints, end} = trace;
-  const isSaidElsewhere = mark !== 'missing' && (end !== null || endpoints.some(endpoint => isFaulty(endpoint.mark)));
-  const isFault = isFaulty(mark) && !isSaidElsewhere;
+  const {entry, from, mark, steps} = trace;
+  const isFault = isFaulty(mark) && !isSaidElsewhere(trace);
   const fault = mark === 'missing' ? '✗ reaches no endpoint' : '✗ wrong';
   return {
     lines: [escapeText(entryText(entry)), `from ${escapeText(from)}`, ...(isFault ? [fault] : [])],
     isFault,
     steps: steps.map(step => ({to: escapeText(step.to), line: dumpLine(step), packets: packetsText(step)})),
   };
+}
+
+/** The fault is at an endpoint, or where the path ends. */
+export function isSaidElsewhere({mark, end, endpoints}: EntryTrace): boolean {
+  return mark !== 'missing' && (end !== null || endpoints.some(endpoint => isFaulty(endpoint.mark)));
 }
 
 /** Many endpoints in sync are one box with their number; so are the faulty ones that a picture has no room for. */
@@ -284,14 +292,8 @@ export function groupNodes(
 
 const isOfOneNode = new Set(['line', 'packets', 'bytes', 'connections', 'rounded']);
 
-interface ChosenEndpoints {
-  readonly shown: readonly EndpointTrace[];
-  /** All of them in sync. */
-  readonly hidden: readonly EndpointTrace[];
-}
-
-/** Every faulty endpoint; a few of the others when they are many. */
-export function chooseEndpoints(endpoints: readonly EndpointTrace[]): ChosenEndpoints {
+/** Every faulty endpoint; a few of the others when they are many. All that are hidden are in sync. */
+export function chooseEndpoints(endpoints: readonly EndpointTrace[]): Record<'shown' | 'hidden', readonly EndpointTrace[]> {
   const fine = endpoints.filter(({mark}) => !isFaulty(mark));
   const hidden = fine.length <= manyEndpoints ? [] : fine.slice(fewEndpoints);
   const isHidden = new Set(hidden);

@@ -1,4 +1,4 @@
-import {partition, pushTo} from '../../model/lists.ts';
+import {groupBy, partition, pushTo} from '../../model/lists.ts';
 import {
   type Advice,
   isStandIn,
@@ -120,12 +120,10 @@ export function isBlocking({name, status}: Requirement): boolean {
 function gapItems(ports: Preview['ports'], verbose: boolean): readonly PreviewItem[] {
   const groups = new Map<string, string[]>();
   for (const {reason, service, port, status} of ports)
-    if (reason !== undefined)
-      pushTo(
-        groups,
-        reason,
-        `${namespacedName(service)}:${port.port}/${port.protocol}${status === 'differs' ? ' (beside its changes)' : ''}`,
-      );
+    if (reason !== undefined) {
+      const beside = status === 'differs' ? ' (beside its changes)' : '';
+      pushTo(groups, reason, `${namespacedName(service)}:${port.port}/${port.protocol}${beside}`);
+    }
   return [...groups].map(([reason, names]) => ({head: reason, lines: [[plural(names.length, 'Service port'), listed(names, verbose)]]}));
 }
 
@@ -232,10 +230,7 @@ function changeItem(group: readonly PreviewChange[], verbose: boolean, extra: Ex
       head: titles[first.effect],
       lines: [
         ['why', cause.reason],
-        [
-          plural(services.length, 'Service').replace(/^\d+ /, services.length === 1 ? '' : `${services.length} `),
-          listed(services, verbose),
-        ],
+        [services.length === 1 ? 'Service' : `${services.length} Services`, listed(services, verbose)],
         [nodes.length === 1 ? 'node' : `${nodes.length} nodes`, nodesText(nodes, verbose)],
         [
           'example',
@@ -260,13 +255,10 @@ const sourceNames: Readonly<Record<PreviewChange['source']['kind'], string>> = {
 
 export function outcomesText(outcomes: readonly PreviewOutcome[]): string {
   const served = outcomes.filter(({destination}) => destination !== null);
+  const destinations = served.map(({destination}) => destination ?? '');
   const masquerade = served.some(one => one.masquerade) ? ', masqueraded' : '';
-  const ends = someOf(
-    served.map(({destination}) => destination ?? ''),
-    {max: 3},
-  );
   const others = outcomes.filter(({destination}) => destination === null).map(({verdict}) => verdictNames[verdict]);
-  return [...(served.length === 0 ? [] : [`${ends}${masquerade}`]), ...others].join('; ');
+  return [...(served.length === 0 ? [] : [`${someOf(destinations, {max: 3})}${masquerade}`]), ...others].join('; ');
 }
 
 const verdictNames: Readonly<Record<PreviewOutcome['verdict'], string>> = {
@@ -286,23 +278,15 @@ function adviceItems(advice: readonly Advice[], topic: Advice['topic']): readonl
 }
 
 function requirementItems(requirements: readonly Requirement[]): readonly PreviewItem[] {
-  const groups = new Map<string, string[]>();
-  for (const {node, name, status, detail} of requirements) pushTo(groups, JSON.stringify([status, name, detail]), node);
-  const ranks = ['unmet', 'unknown', 'met'];
-  return [...groups]
-    .map(([key, nodes]) => {
-      const [status = '', name = '', detail = ''] = JSON.parse(key) as string[];
-      return {
-        status,
-        head: `${status}: ${name}`,
-        lines: [
-          ['what', detail],
-          ['nodes', nodeList(nodes)],
-        ] as const,
-      };
-    })
-    .toSorted((a, b) => ranks.indexOf(a.status) - ranks.indexOf(b.status))
-    .map(({head, lines}) => ({head, lines}));
+  const groups = groupBy(requirements, ({status, name, detail}) => JSON.stringify([status, name, detail]));
+  return (['unmet', 'unknown', 'met'] as const).flatMap(status =>
+    groups.flatMap(group => {
+      const [first] = group;
+      if (first?.status !== status) return [];
+      const nodes = nodeList(group.map(({node}) => node));
+      return {head: `${status}: ${first.name}`, lines: [['what', first.detail] as const, ['nodes', nodes] as const]};
+    }),
+  );
 }
 
 /** Many nodes as ranges of names, unless all are wanted. */

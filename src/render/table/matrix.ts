@@ -1,4 +1,4 @@
-import {append} from '../../model/lists.ts';
+import {append, largest} from '../../model/lists.ts';
 import {plural} from '../../model/text.ts';
 import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
@@ -12,7 +12,6 @@ import {
   type NodeGroup,
   nodeTitles,
   rowTitle,
-  type ServiceRow,
   worstFirst,
 } from './matrix-cells.ts';
 import {withoutRulesText} from '../verdict-line.ts';
@@ -46,7 +45,8 @@ export function matrix(report: Report, {style, width, all, headers}: MatrixOptio
       })),
     ];
   };
-  const room = width - longest(rows);
+  const names = [wholeNode, ...rows.map(row => escapeText(rowTitle(row)))];
+  const room = width - largest(names.map(({length}) => length));
   const columns = columnsOf(groups);
   const inOrder = fitColumns(columns, room);
   // A node with findings is not left out in place of one without.
@@ -102,13 +102,11 @@ interface MatrixColumn {
 /** About two lines for each group of nodes. */
 const maxLegend = 140;
 
-interface FittingColumns {
-  readonly shown: readonly MatrixColumn[];
-  readonly titles: readonly string[];
-}
-
 /** As many columns as fit, at least one. Long node names are shortened if more columns fit then. */
-function fitColumns(columns: readonly MatrixColumn[], room: number): FittingColumns {
+function fitColumns(
+  columns: readonly MatrixColumn[],
+  room: number,
+): {readonly shown: readonly MatrixColumn[]; readonly titles: readonly string[]} {
   const each = Math.max(minTitleLength, Math.floor(room / columns.length) - gap.length);
   const titles = columns.map(({title}) => shorten(title, each));
   let left = room;
@@ -133,10 +131,6 @@ function cell(made: MatrixCell | undefined, style: Style): string {
   const {text, severity} = made ?? {text: '', severity: 'ok'};
   if (severity === 'unknown') return style.dim(text);
   return severity === 'ok' ? style.green(text) : bySeverity(style, severity)(text);
-}
-
-function longest(rows: readonly ServiceRow[]): number {
-  return rows.reduce((max, row) => Math.max(max, escapeText(rowTitle(row)).length), wholeNode.length);
 }
 
 /** Columns side by side without lines, as kubectl prints them. */

@@ -115,12 +115,11 @@ function nodeNumbers(cell: CellTraffic, endpoints: readonly EndpointTraffic[], i
   const ofNode = endpoints.flatMap(({nodes}) => nodes.filter(({node}) => node === cell.node).map(count));
   const all = ofNode.some(one => one === null) ? null : ofNode.reduce<number>((sum, one) => sum + (one ?? 0), 0);
   const own = count(cell);
-  const perSecond = own === null || cell.seconds === null || cell.seconds <= 0 ? null : own / cell.seconds;
   return [
     shareText(cell.dueShare),
     shareText(cell.expectedShare),
     shareText(all === null || all === 0 || own === null ? null : own / all),
-    isRate ? rateText(perSecond) : numberText(own),
+    isRate ? rateText(perSecond(cell)) : numberText(own),
     numberText(cell.openConnections),
     numberText(cell.closingConnections),
   ];
@@ -156,20 +155,9 @@ function inexact(nodes: readonly NodeTraffic[], width: number): readonly string[
   const loose = nodes.filter(({rateError}) => (rateError ?? 0) > maxRateError);
   if (loose.length === 0) return [];
   const worst = largest(loose.map(({rateError}) => rateError ?? 0));
-  const names = escapeText(
-    someOf(
-      loose.map(({name}) => name),
-      {noun: 'node'},
-    ),
-  );
-  return [
-    '',
-    ...wrap(
-      `Rates of ${names} can be off by ${Math.ceil(worst * 100)}%: a read takes that part of the interval. A longer --interval is more exact.`,
-      proseWidth(width),
-      '',
-    ),
-  ];
+  const names = loose.map(({name}) => name);
+  const text = `Rates of ${escapeText(someOf(names, {noun: 'node'}))} can be off by ${Math.ceil(worst * 100)}%: a read takes that part of the interval. A longer --interval is more exact.`;
+  return ['', ...wrap(text, proseWidth(width), '')];
 }
 
 const maxRateError = 0.02;
@@ -182,9 +170,9 @@ function notes(nodes: readonly NodeTraffic[], width: number, style: Style): read
     const text = status === 'unread' ? `not read: ${reason}` : status === 'unsupported' ? `not counted: ${reason}` : reason;
     pushTo(byReason, text, name);
   }
-  const lines = [...byReason].flatMap(([text, names]) => {
-    return wrap(escapeText(`${someOf(names, {noun: 'node'})}: ${text}`), proseWidth(width), '- ');
-  });
+  const lines = [...byReason].flatMap(([text, names]) =>
+    wrap(escapeText(`${someOf(names, {noun: 'node'})}: ${text}`), proseWidth(width), '- '),
+  );
   return lines.length === 0 ? [] : ['', style.dim('Not measured (-):'), ...lines];
 }
 
@@ -222,26 +210,21 @@ function endpointObject({hostPort, pod, podNode, state, nodes}: EndpointTraffic)
   };
 }
 
-function cellObject({
-  node,
-  newConnections,
-  seconds,
-  totalConnections,
-  openConnections,
-  closingConnections,
-  expectedShare,
-  dueShare,
-}: CellTraffic): object {
-  const perSecond = newConnections === null || seconds === null || seconds <= 0 ? null : rounded(newConnections / seconds);
+function cellObject(cell: CellTraffic): object {
+  const rate = perSecond(cell);
   return {
-    node,
-    newConnections: perSecond,
-    openConnections,
-    closingConnections,
-    totalConnections,
-    expectedShare: expectedShare === null ? null : Number(expectedShare.toFixed(9)),
-    dueShare: dueShare === null ? null : Number(dueShare.toFixed(9)),
+    node: cell.node,
+    newConnections: rate === null ? null : rounded(rate),
+    openConnections: cell.openConnections,
+    closingConnections: cell.closingConnections,
+    totalConnections: cell.totalConnections,
+    expectedShare: cell.expectedShare === null ? null : Number(cell.expectedShare.toFixed(9)),
+    dueShare: cell.dueShare === null ? null : Number(cell.dueShare.toFixed(9)),
   };
+}
+
+function perSecond({newConnections, seconds}: CellTraffic): number | null {
+  return newConnections === null || seconds === null || seconds <= 0 ? null : newConnections / seconds;
 }
 
 function rounded(value: number): number {
