@@ -1,146 +1,105 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import {pushTo} from '../../model/lists.ts';
-import {type Chain, type Rule, type Ruleset, commentOf} from '../../model/ruleset.ts';
+import {type Chain, commentOf, matchOptionOf, optionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import type {EntryTrace, PortTrace, TraceStep} from '../../model/service-trace.ts';
+import {servicePortText} from '../../model/text.ts';
 import {hiddenInterfaces} from '../../parse/iptables/iptables-list.ts';
-import {entryTraces, notInText, type ShownPath, type ShownPick, stepOf, unseenEntry} from './shown-port.ts';
-
-/** A rule that matches packets to one entry of a Service port. */
-interface EntryRule {
-  readonly rule: Rule;
-  readonly entry: Entry;
-  readonly protocol: string;
-  readonly port: CommentedPort;
-  /** The Service's own port, if the entry shows it. */
-  readonly path: ShownPath;
-}
+import {notInText, portTraces, type ShownEntry, type ShownPath, type ShownPick, stepOf, unseenEntry} from './shown-port.ts';
 
 /** The Service ports that rules of iptables serve, or reject, with the path from each entry to the endpoints. */
 export function iptablesServices(node: string, ruleset: Ruleset): readonly PortTrace[] {
   const names = portsByHash(ruleset);
   const entries = [...serviceEntries(ruleset, names), ...refusedEntries(ruleset), ...portalEntries(ruleset)];
-  const all = [...entries, ...chainsWithoutEntry(ruleset, names, entries)];
-  const byPort = new Map<string, EntryRule[]>();
-  for (const item of all) pushTo(byPort, `${item.port.namespace}/${item.port.name}:${item.port.portName}/${item.protocol}`, item);
-  return [...byPort.values()].flatMap(items => portTrace(node, ruleset, items));
+  return portTraces(node, ruleset.family, [...entries, ...chainsWithoutEntry(ruleset, names, entries)]);
 }
 
-function portTrace(node: string, {family}: Ruleset, items: readonly EntryRule[]): readonly PortTrace[] {
-  const [first] = items;
-  if (first === undefined) return [];
-  const {port, protocol} = first;
-  const own = items.find(({entry}) => entry.kind !== 'nodePort' && entry.port !== 0)?.entry.port ?? 0;
-  return [
-    {
-      node,
-      family,
-      service: {namespace: port.namespace, name: port.name},
-      port: {name: port.portName, protocol, port: own},
-      entries: entryTraces(items),
-    },
-  ];
+function rulesIn(ruleset: Ruleset, table: string, ...chains: readonly string[]): readonly Rule[] {
+  return chains.flatMap(chain => ruleset.chain(table, chain)?.rules() ?? []);
 }
 
-function serviceEntries(ruleset: Ruleset, names: ReadonlyMap<string, CommentedPort>): readonly EntryRule[] {
-  return ['KUBE-SERVICES', 'KUBE-NODEPORTS'].flatMap(chain =>
-    (ruleset.chain('nat', chain)?.rules() ?? []).flatMap((rule): readonly EntryRule[] => {
-      const target = parseChainName(rule.target?.name ?? '');
-      if (target === null || target.role === 'SEP' || rule.target === null) return [];
-      const port = commentedPort(rule) ?? names.get(target.hash) ?? unnamed(rule.target.name);
-      const entry = entryOf(rule, port);
-      if (entry === null) return [];
-      const path = pathFrom(ruleset, rule.target.name, [stepOf(rule, rule.target.name)]);
-      const marked = path.masquerade || isMasqueradedBefore(ruleset, rule);
-      return [{rule, entry, protocol: protocolOf(rule), port, path: {...path, masquerade: marked && entry.kind !== 'clusterIP'}}];
-    }),
-  );
+function serviceEntries(ruleset: Ruleset, names: ReadonlyMap<string, CommentedPort>): readonly ShownEntry[] {
+  return rulesIn(ruleset, 'nat', 'KUBE-SERVICES', 'KUBE-NODEPORTS').flatMap(rule => {
+    const target = parseChainName(rule.target?.name ?? '');
+    if (target === null || target.role === 'SEP' || rule.target === null) return [];
+    const port = commentedPort(rule) ?? names.get(target.hash) ?? unnamed(rule.target.name);
+    const entry = entryOf(rule, port);
+    if (entry === null) return [];
+    const path = pathFrom(ruleset, rule.target.name, [stepOf(rule, rule.target.name)]);
+    const marked = path.masquerade || isMasqueradedBefore(ruleset, rule);
+    return {...port, entry, protocol: protocolOf(rule), path: {...path, masquerade: marked && entry.kind !== 'clusterIP'}};
+  });
 }
 
 /** Up to 1.21 the previous rule in the same chain marks packets to the same entry. */
 function isMasqueradedBefore(ruleset: Ruleset, rule: Rule): boolean {
   const rest = rule.text.replace(/ -j .*$/, '');
-  return (ruleset.chain('nat', rule.chain)?.rules() ?? []).some(({text}) => text === `${rest} -j KUBE-MARK-MASQ`);
+  return rulesIn(ruleset, 'nat', rule.chain).some(({text}) => text === `${rest} -j KUBE-MARK-MASQ`);
 }
 
 /** Services without endpoints are rejected in table filter. */
-function refusedEntries(ruleset: Ruleset): readonly EntryRule[] {
-  return ['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES'].flatMap(chain =>
-    (ruleset.chain('filter', chain)?.rules() ?? []).flatMap((rule): readonly EntryRule[] => {
-      const port = commentedPort(rule);
-      const verdict = rule.target?.name === 'REJECT' ? 'rejected' : rule.target?.name === 'DROP' ? 'dropped' : null;
-      if (port === null || verdict === null) return [];
-      // `iptables -L` without `-n` may name the port.
-      const entry = entryOf(rule, port) ?? unseenEntry;
-      return [{rule, entry, protocol: protocolOf(rule), port, path: {steps: [], picks: [], masquerade: false, end: {verdict, rule}}}];
-    }),
-  );
+function refusedEntries(ruleset: Ruleset): readonly ShownEntry[] {
+  return rulesIn(ruleset, 'filter', 'KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES').flatMap(rule => {
+    const port = commentedPort(rule);
+    const verdict = rule.target?.name === 'REJECT' ? 'rejected' : rule.target?.name === 'DROP' ? 'dropped' : null;
+    if (port === null || verdict === null) return [];
+    // `iptables -L` without `-n` may name the port.
+    const entry = entryOf(rule, port) ?? unseenEntry;
+    return {...port, entry, protocol: protocolOf(rule), path: {steps: [], picks: [], masquerade: false, end: {verdict, rule}}};
+  });
 }
 
 /** In userspace mode rules redirect to a port of kube-proxy itself, which picks the endpoint. */
-function portalEntries(ruleset: Ruleset): readonly EntryRule[] {
+function portalEntries(ruleset: Ruleset): readonly ShownEntry[] {
   const chains = ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST', 'KUBE-NODEPORT-CONTAINER', 'KUBE-NODEPORT-HOST'];
-  return chains.flatMap(chain =>
-    (ruleset.chain('nat', chain)?.rules() ?? []).flatMap((rule): readonly EntryRule[] => {
-      const port = commentedPort(rule);
-      const entry = port === null ? null : entryOf(rule, port);
-      const to = rule.target?.options.find(({flag}) => flag === '--to-ports' || flag === '--to-destination')?.values[0];
-      if (port === null || entry === null || to === undefined) return [];
-      const hostPort = `kube-proxy itself, at ${to.includes(':') ? to : `port ${to} of the node`}`;
-      const path: ShownPath = {steps: [], picks: [{hostPort, share: 1, pick: rule, rewrite: rule}], masquerade: false, end: null};
-      return [{rule, entry, protocol: protocolOf(rule), port, path}];
-    }),
-  );
+  return rulesIn(ruleset, 'nat', ...chains).flatMap(rule => {
+    const port = commentedPort(rule);
+    const entry = port === null ? null : entryOf(rule, port);
+    const to = rule.target?.options.find(({flag}) => flag === '--to-ports' || flag === '--to-destination')?.values[0];
+    if (port === null || entry === null || to === undefined) return [];
+    const hostPort = `kube-proxy itself, at ${to.includes(':') ? to : `port ${to} of the node`}`;
+    const path: ShownPath = {steps: [], picks: [{hostPort, share: 1, pick: rule, rewrite: rule}], masquerade: false, end: null};
+    return {...port, entry, protocol: protocolOf(rule), path};
+  });
 }
 
 /** Chains of Services that no rule of the text jumps to. */
 function chainsWithoutEntry(
   ruleset: Ruleset,
   names: ReadonlyMap<string, CommentedPort>,
-  entries: readonly EntryRule[],
-): readonly EntryRule[] {
+  entries: readonly ShownEntry[],
+): readonly ShownEntry[] {
   const reached = new Set(entries.flatMap(({path}) => path.steps.map(({to}) => to)));
   const chains = [...(ruleset.tables.get('nat')?.chains.startingWith('KUBE-SVC-', 'KUBE-SVL-', 'KUBE-XLB-') ?? [])];
-  return chains.flatMap((chain): readonly EntryRule[] => {
-    const [rule] = chain.rules();
+  return chains.flatMap(chain => {
     const hash = parseChainName(chain.name)?.hash;
-    if (rule === undefined || hash === undefined || reached.has(chain.name)) return [];
+    if (chain.rules().length === 0 || hash === undefined || reached.has(chain.name)) return [];
     const port = names.get(hash) ?? unnamed(chain.name);
-    if (entries.some(other => samePort(other.port, port))) return [];
+    if (
+      entries.some(other => servicePortText(other.service, {name: other.portName}) === servicePortText(port.service, {name: port.portName}))
+    )
+      return [];
     const path = pathFrom(ruleset, chain.name, []);
     const protocol = path.picks
       .map(({rewrite}) => (rewrite === null ? null : / -p (tcp|udp|sctp)\b/.exec(rewrite.text)?.[1]))
       .find(Boolean);
-    const isForOutside = chain.name.startsWith('KUBE-XLB-');
-    return [
-      {
-        rule,
-        entry: isForOutside ? {...unseenEntry, kind: 'nodePort'} : unseenEntry,
-        protocol: (protocol ?? 'tcp').toUpperCase(),
-        port,
-        path,
-      },
-    ];
+    const entry: Entry = chain.name.startsWith('KUBE-XLB-') ? {...unseenEntry, kind: 'nodePort'} : unseenEntry;
+    return {...port, entry, protocol: (protocol ?? 'tcp').toUpperCase(), path};
   });
-}
-
-function samePort(a: CommentedPort, b: CommentedPort): boolean {
-  return a.namespace === b.namespace && a.name === b.name && a.portName === b.portName;
 }
 
 /** A chain whose Service no comment names: the chain name is a hash. */
 function unnamed(chain: string): CommentedPort {
-  return {namespace: 'unnamed', name: chain, portName: '', rest: ''};
+  return {service: {namespace: 'unnamed', name: chain}, portName: '', rest: ''};
 }
 
-function entryOf({options, matches, chain}: Rule, {rest}: CommentedPort): Entry | null {
-  const dport = matches.flatMap(({options: own}) => own).find(({flag}) => flag === '--dport')?.values[0];
-  const address = options.find(({flag, negated}) => flag === '-d' && !negated)?.values[0]?.replace(/\/(?:32|128)$/, '') ?? null;
+function entryOf(rule: Rule, {rest}: CommentedPort): Entry | null {
+  const dport = matchOptionOf(rule, '--dport');
+  const address = optionOf(rule, '-d')?.replace(/\/(?:32|128)$/, '') ?? null;
   if (dport === undefined) return null;
-  const isNodePort = chain.includes('NODEPORT') || address === null || address.includes('/');
+  const isNodePort = rule.chain.includes('NODEPORT') || address === null || address.includes('/');
   const kind = isNodePort
     ? 'nodePort'
-    : /external IP/.test(rest) || chain === 'KUBE-EXTERNAL-SERVICES'
+    : /external IP/.test(rest) || rule.chain === 'KUBE-EXTERNAL-SERVICES'
       ? 'externalIP'
       : /loadbalancer IP/.test(rest)
         ? 'loadBalancerIP'
@@ -148,14 +107,13 @@ function entryOf({options, matches, chain}: Rule, {rest}: CommentedPort): Entry 
   return {kind, address: isNodePort ? null : address, port: Number(dport)};
 }
 
-function protocolOf({options}: Rule): string {
-  return (options.find(({flag}) => flag === '-p')?.values[0] ?? 'tcp').toUpperCase();
+function protocolOf(rule: Rule): string {
+  return (optionOf(rule, '-p') ?? 'tcp').toUpperCase();
 }
 
 /** The content of a kube-proxy comment: `shop/web:http cluster IP`. */
 interface CommentedPort {
-  readonly namespace: string;
-  readonly name: string;
+  readonly service: PortTrace['service'];
   readonly portName: string;
   /** The part after the name: `cluster IP`, `-> 10.244.1.5:8080`. */
   readonly rest: string;
@@ -163,20 +121,15 @@ interface CommentedPort {
 
 /** The Service port in a rule's comment; null if it names none. */
 function commentedPort(rule: Rule): CommentedPort | null {
-  const comment = commentOf(rule);
-  return comment === undefined ? null : parseComment(comment);
-}
-
-function parseComment(comment: string): CommentedPort | null {
-  const text = comment.replace(
+  const text = commentOf(rule)?.replace(
     /^(?:Balancing rule \d+ for|masquerade (?:LOCAL )?traffic for|pod traffic for|route LOCAL traffic for) /,
     '',
   );
   // Who pastes rules may have put words in the place of names, as in <namespace>/my_service.
-  const found = /^(?:([\w<*][\w.<>*-]*)\/)?([\w<*][\w.<>*-]*)(?::([\w<>*-]*))?(?:\s+(.*))?$/.exec(text);
-  if (found === null || (found[1] === undefined && !isOfService.test(text))) return null;
+  const found = text === undefined ? null : /^(?:([\w<*][\w.<>*-]*)\/)?([\w<*][\w.<>*-]*)(?::([\w<>*-]*))?(?:\s+(.*))?$/.exec(text);
+  if (text === undefined || found === null || (found[1] === undefined && !isOfService.test(text))) return null;
   const [, namespace = 'unnamed', name = '', portName = '', rest = ''] = found;
-  return {namespace, name, portName, rest};
+  return {service: {namespace, name}, portName, rest};
 }
 
 /** Of a comment without the namespace, which who pastes it may have left out. */
@@ -249,19 +202,14 @@ function picksOf(ruleset: Ruleset, chain: Chain): Pick<ShownPath, 'picks' | 'end
   return {picks, end: chain.complete ? {verdict: 'passed', rule: null} : notInText(`the rule of ${chain.name} for ${part}`)};
 }
 
-export function probabilityOf({matches}: Rule): number {
-  const option = matches.find(({name}) => name === 'statistic')?.options.find(({flag}) => flag === '--probability');
-  return option === undefined ? 1 : Number(option.values[0]);
+export function probabilityOf(rule: Rule): number {
+  return Number(matchOptionOf(rule, '--probability') ?? 1);
 }
 
 /** The endpoint of an endpoint chain; up to 1.30 the comment of the jump shows it, too. */
 function endpointOf(ruleset: Ruleset, jump: Rule): Pick<ShownPick, 'hostPort' | 'rewrite'> {
   const name = jump.target?.name ?? '';
-  const rewrite =
-    ruleset
-      .chain('nat', name)
-      ?.rules()
-      .find(({target}) => target?.name === 'DNAT') ?? null;
+  const rewrite = rulesIn(ruleset, 'nat', name).find(({target}) => target?.name === 'DNAT') ?? null;
   const to = rewrite?.target?.options.find(({flag}) => flag === '--to-destination')?.values[0];
   const said = / -> (\S+)"/.exec(jump.text)?.[1];
   return {hostPort: to ?? said ?? `${name}, which is not in this text`, rewrite};

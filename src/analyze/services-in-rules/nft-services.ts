@@ -1,18 +1,9 @@
-import {type ParsedName, parseNftName} from '../../expect/nftables/nft-names.ts';
+import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import type {Entry} from '../../model/service-port.ts';
-import {pushTo} from '../../model/lists.ts';
 import type {NftRule, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
-import {ruleTextOf} from '../../model/ruleset.ts';
 import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
-import {entryTraces, notInText, type ShownPath, type ShownPick, unseenEntry} from './shown-port.ts';
+import {notInText, portTraces, type ShownEntry, type ShownPath, type ShownPick, stepOf, unseenEntry} from './shown-port.ts';
 import {joinHostPort} from '../../model/address.ts';
-
-interface NftEntry {
-  readonly entry: Entry;
-  readonly name: Pick<ParsedName, 'base' | 'namespace' | 'service' | 'servicePortName'>;
-  readonly protocol: string;
-  readonly path: ShownPath;
-}
 
 /** The Service ports that kube-proxy's tables of nftables serve, with the path from each entry to the endpoints. */
 export function nftServices(node: string, ruleset: NftRuleset): readonly PortTrace[] {
@@ -22,66 +13,58 @@ export function nftServices(node: string, ruleset: NftRuleset): readonly PortTra
 function servicesOfTable(node: string, table: NftTable): readonly PortTrace[] {
   const entries = ['service-ips', 'service-nodeports'].flatMap(map => mapEntries(table, map));
   const refused = ['no-endpoint-services', 'no-endpoint-nodeports'].flatMap(map => refusedEntries(table, map));
-  const reached = new Set(entries.map(({name}) => name.base));
-  const byPort = new Map<string, NftEntry[]>();
-  for (const item of [...entries, ...refused, ...chainsWithoutEntry(table, reached)])
-    pushTo(byPort, `${item.name.servicePortName}/${item.protocol}`, item);
-  return [...byPort.values()].flatMap(items => portTrace(node, table, items));
+  const reached = new Set(entries.map(({base}) => base));
+  const family = table.family === 'ip6' ? 'IPv6' : 'IPv4';
+  return portTraces(node, family, [...entries, ...refused, ...chainsWithoutEntry(table, reached)]);
 }
 
-function portTrace(node: string, table: NftTable, items: readonly NftEntry[]): readonly PortTrace[] {
-  const [first] = items;
-  if (first === undefined) return [];
-  const {namespace, service, servicePortName} = first.name;
-  const own = items.find(({entry}) => entry.kind !== 'nodePort')?.entry.port ?? 0;
-  return [
-    {
-      node,
-      family: table.family === 'ip6' ? 'IPv6' : 'IPv4',
-      service: {namespace, name: service},
-      port: {name: servicePortName.split(':')[1] ?? '', protocol: first.protocol, port: own},
-      entries: entryTraces(items),
-    },
-  ];
+/** `10.96.0.1 . tcp . 443`, or `tcp . 30080` for a node port. */
+function elementsOf(table: NftTable, map: string) {
+  return [...(table.sets.get(map)?.elements.values() ?? [])].flatMap(({key, value, comment}) => {
+    const parts = key.split(' . ');
+    const address = parts.length === 3 ? (parts[0] ?? null) : null;
+    const [protocol = '', port = ''] = parts.slice(-2);
+    const place = {table: table.id, chain: map, line: 0, text: `${key} : ${value}`};
+    return /^\d+$/.test(port) ? [{address, protocol: protocol.toUpperCase(), port: Number(port), value, comment, place}] : [];
+  });
+}
+
+function portNameOf(servicePortName: string): string {
+  return servicePortName.split(':')[1] ?? '';
 }
 
 /** `10.96.0.1 . tcp . 443 : goto service-…`, `tcp . 30080 : goto external-…`. */
-function mapEntries(table: NftTable, map: string): readonly NftEntry[] {
-  return [...(table.sets.get(map)?.elements.values() ?? [])].flatMap(({key, value}): readonly NftEntry[] => {
+function mapEntries(table: NftTable, map: string): readonly (ShownEntry & {readonly base: string})[] {
+  return elementsOf(table, map).flatMap(({address, protocol, port, value, place}) => {
     const chain = /^(?:goto|jump) (\S+)$/.exec(value ?? '')?.[1] ?? '';
     const name = parseNftName(chain);
-    const parts = key.split(' . ');
-    const address = map === 'service-nodeports' ? null : (parts[0] ?? null);
-    const [protocol = '', port = ''] = parts.slice(-2);
-    if (name === null || !/^\d+$/.test(port)) return [];
-    const kind = address === null ? 'nodePort' : name.role === 'service' || name.role === 'local' ? 'clusterIP' : 'externalIP';
-    const step = {table: table.id, chain: map, line: 0, text: `${key} : ${value}`, to: chain};
-    return [{entry: {kind, address, port: Number(port)}, name, protocol: protocol.toUpperCase(), path: pathFrom(table, chain, [step])}];
+    if (name === null) return [];
+    const {base, namespace, service, role, servicePortName} = name;
+    const kind = address === null ? 'nodePort' : role === 'service' || role === 'local' ? 'clusterIP' : 'externalIP';
+    const path = pathFrom(table, chain, [stepOf(place, chain)]);
+    return {entry: {kind, address, port}, base, service: {namespace, name: service}, portName: portNameOf(servicePortName), protocol, path};
   });
 }
 
 /** `10.96.0.9 . tcp . 80 comment "shop/empty:http" : goto reject-chain`: a Service port without endpoints. */
-function refusedEntries(table: NftTable, map: string): readonly NftEntry[] {
-  return [...(table.sets.get(map)?.elements.values() ?? [])].flatMap(({key, value, comment}): readonly NftEntry[] => {
-    const [, namespace, service] = /^([^/ ]+)\/([^: ]+)/.exec(comment ?? '') ?? [];
-    const parts = key.split(' . ');
-    const [protocol = '', port = ''] = parts.slice(-2);
-    if (namespace === undefined || service === undefined || !/^\d+$/.test(port)) return [];
-    const address = parts.length === 3 ? (parts[0] ?? null) : null;
-    const rule = {table: table.id, chain: map, line: 0, text: `${key} : ${value}`};
+function refusedEntries(table: NftTable, map: string): readonly ShownEntry[] {
+  return elementsOf(table, map).flatMap(({address, protocol, port, value, comment, place: rule}) => {
+    const [, namespace, name] = /^([^/ ]+)\/([^: ]+)/.exec(comment ?? '') ?? [];
+    if (namespace === undefined || name === undefined) return [];
     const end = {verdict: value === 'drop' ? ('dropped' as const) : ('rejected' as const), rule};
-    const entry: Entry = {kind: address === null ? 'nodePort' : 'clusterIP', address, port: Number(port)};
-    const name = {base: comment ?? '', namespace, service, servicePortName: (comment ?? '').split(' ')[0] ?? ''};
-    return [{entry, name, protocol: protocol.toUpperCase(), path: {steps: [], picks: [], masquerade: false, end}}];
+    const entry: Entry = {kind: address === null ? 'nodePort' : 'clusterIP', address, port};
+    const portName = portNameOf((comment ?? '').split(' ')[0] ?? '');
+    return {entry, service: {namespace, name}, portName, protocol, path: {steps: [], picks: [], masquerade: false, end}};
   });
 }
 
-function chainsWithoutEntry(table: NftTable, reached: ReadonlySet<string>): readonly NftEntry[] {
-  return [...table.chains.values()].flatMap((chain): readonly NftEntry[] => {
-    const name = parseNftName(chain.name);
-    if (name === null || (name.role !== 'service' && name.role !== 'local') || reached.has(name.base)) return [];
-    const protocol = /\/(tcp|udp|sctp)(?:\/|$)/.exec(name.base)?.[1] ?? 'tcp';
-    return [{entry: unseenEntry, name, protocol: protocol.toUpperCase(), path: pathFrom(table, chain.name, [])}];
+function chainsWithoutEntry(table: NftTable, reached: ReadonlySet<string>): readonly ShownEntry[] {
+  return [...table.chains.values()].flatMap(chain => {
+    const {role, base, namespace, service: name = '', servicePortName = ''} = parseNftName(chain.name) ?? {};
+    if (base === undefined || namespace === undefined || (role !== 'service' && role !== 'local') || reached.has(base)) return [];
+    const protocol = (/\/(tcp|udp|sctp)(?:\/|$)/.exec(base)?.[1] ?? 'tcp').toUpperCase();
+    const path = pathFrom(table, chain.name, []);
+    return {entry: unseenEntry, service: {namespace, name}, portName: portNameOf(servicePortName), protocol, path};
   });
 }
 
@@ -97,15 +80,10 @@ function pathFrom(table: NftTable, first: string, start: readonly TraceStep[]): 
     masquerade ||= rules.some(({body}) => /^(?:jump mark-for-masquerade|meta mark set )/.test(body));
     const next = rules.findLast(({body}) => /^(?:goto|jump) (?:service|local)-/.test(body));
     const drop = rules.find(({body}) => /(?:^|\s)(?:drop|reject)\b/.test(body));
-    if (next === undefined || steps.length > 8)
-      return {
-        steps,
-        picks: [],
-        masquerade,
-        end: drop === undefined ? notInText(`what chain ${name} leads to`) : {verdict: 'dropped', rule: drop},
-      };
+    const end: ShownPath['end'] = drop === undefined ? notInText(`what chain ${name} leads to`) : {verdict: 'dropped', rule: drop};
+    if (next === undefined || steps.length > 8) return {steps, picks: [], masquerade, end};
     name = /^(?:goto|jump) (\S+)/.exec(next.body)?.[1] ?? '';
-    steps.push({...ruleTextOf(next), to: name});
+    steps.push(stepOf(next, name));
   }
 }
 

@@ -1,6 +1,7 @@
 import type {Entry} from '../../model/service-port.ts';
 import {type RuleText, ruleTextOf} from '../../model/ruleset.ts';
-import type {CountedRule, EndpointTrace, EntryTrace, TraceStep} from '../../model/service-trace.ts';
+import {groupBy} from '../../model/lists.ts';
+import type {CountedRule, EndpointTrace, EntryTrace, PortTrace, TraceStep} from '../../model/service-trace.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 
 /** The path from one entry to the endpoints, as the rules show it. */
@@ -22,8 +23,29 @@ export interface ShownPick {
   readonly rewrite: RuleText | null;
 }
 
+/** An entry of a Service port that rules show. */
+export interface ShownEntry {
+  readonly entry: Entry;
+  readonly service: PortTrace['service'];
+  readonly portName: string;
+  readonly protocol: string;
+  readonly path: ShownPath;
+}
+
+/** The entries by Service port. Its own port is that of its first entry that is known and no node port. */
+export function portTraces(node: string, family: PortTrace['family'], all: readonly ShownEntry[]): readonly PortTrace[] {
+  const byPort = groupBy(all, ({service, portName, protocol}) => `${service.namespace}/${service.name}:${portName}/${protocol}`);
+  return byPort.flatMap(items => {
+    const [first] = items;
+    if (first === undefined) return [];
+    const port = items.find(({entry}) => entry.kind !== 'nodePort' && entry.port !== 0)?.entry.port ?? 0;
+    const {service, portName: name, protocol} = first;
+    return {node, family, service, port: {name, protocol, port}, entries: entryTraces(items)};
+  });
+}
+
 /** Each entry once: what is stopped where it is sent nowhere else shows the rule that stops it. */
-export function entryTraces(items: readonly {readonly entry: Entry; readonly path: ShownPath}[]): readonly EntryTrace[] {
+function entryTraces(items: readonly ShownEntry[]): readonly EntryTrace[] {
   const entries = new Map<string, EntryTrace>();
   for (const {entry, path} of items) {
     const key = `${entry.address} ${entry.port}`;

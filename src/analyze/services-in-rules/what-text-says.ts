@@ -55,9 +55,8 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...besideLists(node, listed, traces),
     ...emptyServers(lines, servers),
     ...told(withoutLocalServers(servers, listed)),
-    ...unboundAddresses(node, {lines, listed, traces}),
-    ...told(besideLog(lines, traces)),
-    ...told([...(unserved === null ? [] : [unserved]), ...listed.faults]),
+    ...unboundAddresses(node, listed, traces),
+    ...told([besideLog(lines, traces), unserved ?? [], listed.faults].flat()),
     ...waitingConnections(lines, fileText(node, 'conntrack')),
     ...capturedPackets(lines),
     ...strayFlows(fileText(node, 'conntrack'), traces),
@@ -147,14 +146,9 @@ function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly 
     const isRefused = own.length > 0 && own.every(({end, endpoints: all}) => all.length === 0 && end?.verdict === 'rejected');
     const listed = ready.has(name) ? [...(endpoints.get(name) ?? [])] : [];
     const ofFamily = listed.filter(end => own.some(({entry}) => end.startsWith('[') === (entry.address?.includes(':') === true)));
-    return isRefused && ofFamily.length > 0
-      ? [
-          {
-            text: `the rules refuse every packet to ${name}, and kubectl lists ${someOf(ofFamily)} as ready: kube-proxy does not follow, or its traffic policy is Local`,
-            about: clusterIPs,
-          },
-        ]
-      : [];
+    if (!isRefused || ofFamily.length === 0) return [];
+    const text = `the rules refuse every packet to ${name}, and kubectl lists ${someOf(ofFamily)} as ready: kube-proxy does not follow, or its traffic policy is Local`;
+    return {text, about: clusterIPs};
   });
 }
 
@@ -208,14 +202,8 @@ interface WholeText extends RulesOfNode {
   readonly servers: ReturnType<typeof parseIpvsadm>;
 }
 
-interface TextOfNode {
-  readonly lines: readonly string[];
-  readonly listed: Listed;
-  readonly traces: readonly PortTrace[];
-}
-
 /** Addresses of virtual servers, and of Services that kubectl lists, that kube-ipvs0 does not have. */
-function unboundAddresses(node: NodeDump, {lines, listed, traces}: TextOfNode): readonly TextFact[] {
+function unboundAddresses(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
   const listedBound = parseIpvsDevice(fileText(node, `${ipvsDevice}.json`));
   if (listedBound === null) return [];
   const bound = new Set(listedBound);
@@ -225,7 +213,7 @@ function unboundAddresses(node: NodeDump, {lines, listed, traces}: TextOfNode): 
   const all = new Set([...served, ...listed.services.flatMap(({clusterIPs}: ListedService) => clusterIPs)]);
   // `ip addr` may show another interface that has it, and half of the list one family.
   const families = new Set(listedBound.map(familyOf));
-  const elsewhere = new Set(lines.flatMap(line => /\binet6? ([^\s/]+)\//.exec(line)?.[1] ?? []));
+  const elsewhere = new Set(linesOf(node).flatMap(line => /\binet6? ([^\s/]+)\//.exec(line)?.[1] ?? []));
   const lacked = [...all].filter(
     address => !bound.has(address) && !elsewhere.has(address) && (bound.size === 0 || families.has(familyOf(address))),
   );
@@ -234,16 +222,12 @@ function unboundAddresses(node: NodeDump, {lines, listed, traces}: TextOfNode): 
   const [whose, otherwise] = lacked.some(address => served.includes(address))
     ? ['virtual servers', '']
     : ['Services that kubectl lists', `, or another proxy serves ${it}`];
-  return [
-    {
-      text: `${ipvsDevice} lacks ${someOf(lacked)}, which ${is} of ${whose}: packets of pods pass the node by, unless another interface has ${it}${otherwise}`,
-      about: lacked,
-    },
-  ];
+  const text = `${ipvsDevice} lacks ${someOf(lacked)}, which ${is} of ${whose}: packets of pods pass the node by, unless another interface has ${it}${otherwise}`;
+  return [{text, about: lacked}];
 }
 
 /** Service ports that the log of kube-proxy adds or opens, and that no rule of the text has. */
-function besideLog(lines: readonly string[], traces: readonly PortTrace[]): readonly string[] {
+function besideLog(lines: readonly string[], traces: readonly PortTrace[]): string | readonly string[] {
   if (traces.length === 0) return [];
   const opened = new Map<string, string>();
   for (const line of lines) {
@@ -256,9 +240,7 @@ function besideLog(lines: readonly string[], traces: readonly PortTrace[]): read
   const lacked = [...opened].filter(([, port]) => !shown.has(port));
   return lacked.length === 0
     ? []
-    : [
-        `the log says that kube-proxy opened ${someOf(lacked.map(([name, port]) => `${port} of ${name}`))}, and no rule of this text has it: these rules are of the other backend of iptables (iptables-legacy-save, iptables-nft-save show both), another program removed it, or the command left it out`,
-      ];
+    : `the log says that kube-proxy opened ${someOf(lacked.map(([name, port]) => `${port} of ${name}`))}, and no rule of this text has it: these rules are of the other backend of iptables (iptables-legacy-save, iptables-nft-save show both), another program removed it, or the command left it out`;
 }
 
 /** In IPVS mode the node has the addresses of Services: a host port that is asked before takes their packets. */
@@ -333,10 +315,8 @@ function stoppedByFirewalls(lines: readonly string[]): readonly TextFact[] {
     text: `${text} (icmp-host-prohibited or icmp-admin-prohibited, as firewalld and iptables-services write it)`,
     about: [host],
   }));
-  const full = isTableFull(lines)
-    ? [{text: 'the kernel drops packets of new connections, since its table of connections is full', about: []}]
-    : [];
-  return [...uniqueBy(stopped, ({text}) => text).slice(0, maxStopped), ...refusing, ...full];
+  const full = {text: 'the kernel drops packets of new connections, since its table of connections is full', about: []};
+  return [...uniqueBy(stopped, ({text}) => text).slice(0, maxStopped), ...refusing, ...(isTableFull(lines) ? [full] : [])];
 }
 
 /** Of packets that a log names: clients try again from other ports. */
@@ -345,17 +325,15 @@ const maxStopped = 3;
 function switchedOff(node: NodeDump): readonly string[] {
   const switches = parseSysctls(fileText(node, 'sysctls')) ?? new Map<string, string>();
   return [
-    ...(switches.get('net.bridge.bridge-nf-call-iptables') === '0'
-      ? [
-          'net.bridge.bridge-nf-call-iptables is 0: where pods are on a bridge (cni0, docker0), one does not reach a cluster IP by an endpoint on its own node',
-        ]
-      : []),
-    ...['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding'].flatMap(name =>
+    switches.get('net.bridge.bridge-nf-call-iptables') === '0'
+      ? 'net.bridge.bridge-nf-call-iptables is 0: where pods are on a bridge (cni0, docker0), one does not reach a cluster IP by an endpoint on its own node'
+      : [],
+    ['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding'].flatMap(name =>
       switches.get(name) === '0' && (name.includes('ipv4') || node.files.includes('ip6tables-save'))
         ? `${name} is 0: the node forwards no packet, so that its pods reach no other pod by a Service, and node ports lead to no pod`
         : [],
     ),
-  ];
+  ].flat();
 }
 
 /** Virtual servers that a list shows without real servers, and those that it shows twice with other ones. */
@@ -365,12 +343,9 @@ function emptyServers(lines: readonly string[], {servers, contradiction}: Return
   if (first === undefined || contradiction === null) return [];
   const isEmpty = !/^\s*->/.test(lines[contradiction] ?? '');
   const how = isEmpty ? 'no real server' : 'other real servers';
-  return [
-    {
-      text: `virtual server ${name} has ${how} on line ${contradiction}, and ${someOf(first.realServers.map(({hostPort}) => hostPort))} on line ${first.line}: the lists are of several nodes or times, and some of them are out of date`,
-      about: [name],
-    },
-  ];
+  const others = someOf(first.realServers.map(({hostPort}) => hostPort));
+  const text = `virtual server ${name} has ${how} on line ${contradiction}, and ${others} on line ${first.line}: the lists are of several nodes or times, and some of them are out of date`;
+  return [{text, about: [name]}];
 }
 
 /** Node ports and addresses of load balancers without a real server, of Services whose cluster IP has some. */
@@ -394,21 +369,14 @@ function withoutLocalServers({servers}: ReturnType<typeof parseIpvsadm>, {servic
 }
 
 /** Masquerading needs a jump of POSTROUTING, which is shown whole. */
-function notMasqueraded({tables}: Ruleset): readonly string[] {
+function notMasqueraded({tables}: Ruleset): string | readonly string[] {
   const chains = tables.get('nat')?.chains;
   const base = chains?.get('POSTROUTING');
-  if (
-    chains === undefined ||
-    base?.complete !== true ||
-    base.ruleCount === 0 ||
-    !(chains.has('KUBE-SERVICES') || chains.has('KUBE-POSTROUTING'))
-  )
-    return [];
+  const isOfKubeProxy = chains?.has('KUBE-SERVICES') === true || chains?.has('KUBE-POSTROUTING') === true;
+  if (base?.complete !== true || base.ruleCount === 0 || !isOfKubeProxy) return [];
   // A chain of another program may lead there.
   const leads = base.rules().some(({target}) => target !== null && !/^(?:ACCEPT|RETURN|MASQUERADE|SNAT|MARK|LOG)$/.test(target.name));
   return leads
     ? []
-    : [
-        'POSTROUTING of table nat does not lead to KUBE-POSTROUTING: packets that need it are not masqueraded, and their answers may not come back through this node',
-      ];
+    : 'POSTROUTING of table nat does not lead to KUBE-POSTROUTING: packets that need it are not masqueraded, and their answers may not come back through this node';
 }

@@ -54,12 +54,10 @@ function closedByPolicies(lines: readonly string[]): readonly string[] {
     const isAll = Object.keys(podSelector ?? {}).length === 0;
     const ways = policyTypes.map(type => (type === 'Egress' ? 'out of' : 'into')).join(' and ');
     const {name = ''} = (metadata ?? {}) as {readonly name?: string};
-    return [
-      {
-        passes: [...(ingress ?? []), ...(egress ?? [])].length > 0,
-        text: `NetworkPolicy ${name} lets nothing ${ways} ${isAll ? 'the pods of its namespace' : 'the pods that it selects'}${policyTypes.includes('Egress') ? ' (no requests to DNS either)' : ''}, unless another policy does: the network plugin drops the packets, whatever the rules of kube-proxy`,
-      },
-    ];
+    return {
+      passes: [...(ingress ?? []), ...(egress ?? [])].length > 0,
+      text: `NetworkPolicy ${name} lets nothing ${ways} ${isAll ? 'the pods of its namespace' : 'the pods that it selects'}${policyTypes.includes('Egress') ? ' (no requests to DNS either)' : ''}, unless another policy does: the network plugin drops the packets, whatever the rules of kube-proxy`,
+    };
   });
   return policies.some(({passes}) => passes) ? [] : policies.map(({text}) => text);
 }

@@ -108,15 +108,11 @@ function takenAddresses(lines: readonly string[], rows: readonly Row[]): readonl
   const nodes = new Map(
     lines.flatMap(line => (nodeRow.test(line) ? [nodeRow.exec(line)?.slice(1, 3).toReversed() as [string, string]] : [])),
   );
-  return rows.flatMap(({name, field}) =>
-    field('TYPE') === 'LoadBalancer'
-      ? []
-      : field('EXTERNAL-IP')
-          .split(',')
-          .flatMap(address =>
-            nodes.has(address) ? `externalIPs of ${name} has ${address}, the address of node ${nodes.get(address)}` : [],
-          ),
-  );
+  return rows.flatMap(({name, field}) => {
+    const own = field('TYPE') === 'LoadBalancer' ? [] : field('EXTERNAL-IP').split(',');
+    const taken = own.filter(address => nodes.has(address));
+    return taken.map(address => `externalIPs of ${name} has ${address}, the address of node ${nodes.get(address)}`);
+  });
 }
 
 /** `node-a  Ready  <none>  23d  v1.21.3  10.128.149.177`. */
@@ -252,23 +248,15 @@ function described(lines: readonly string[]): readonly ListedObject[] {
     const fields = found.at(-1);
     if (field !== '') fields?.set(field, [fields.get(field) ?? [], value].flat().join());
   }
-  return found.flatMap((fields): readonly ListedObject[] => {
+  return found.map(fields => {
     const namespace = fields.get('Namespace');
     const name = `${namespace === undefined ? '' : `${namespace}/`}${fields.get('Name') ?? ''}`;
     // `kubectl describe pod` has addresses and ports, too.
     const address = fields.has('Node') ? undefined : fields.get('IP');
     const ports = (fields.get('Port') ?? '').split(',').flatMap(text => listedPort(text.split(/\s+/).at(-1) ?? ''));
     const balancers = [...(fields.get('LoadBalancer Ingress') ?? '').matchAll(/([\d.]+|[\da-f:]+) \(VIP\)/g)].map(([, vip = '']) => vip);
-    return [
-      {
-        name,
-        clusterIPs: address === undefined ? [] : [address],
-        ports,
-        balancers,
-        endpoints: fields.get('Endpoints') ?? null,
-        selector: fields.get('Selector') ?? '',
-      },
-    ];
+    const clusterIPs = address === undefined ? [] : [address];
+    return {name, clusterIPs, ports, balancers, endpoints: fields.get('Endpoints') ?? null, selector: fields.get('Selector') ?? ''};
   });
 }
 
@@ -294,17 +282,18 @@ const objectsIn = once((lines: readonly string[]): readonly Fields[] => {
 });
 
 /** What is made of the objects that a text has as YAML or JSON. Their fields may hold anything: one of which nothing can be made is left out. */
-export function fromObjects<T>(lines: readonly string[], make: (object: Fields) => readonly T[]): readonly T[] {
+export function fromObjects<T>(lines: readonly string[], make: (object: Fields) => T | readonly T[]): readonly T[] {
   return objectsIn(lines).flatMap(object => {
     const made = attempt(() => make(object));
     return made instanceof Error ? [] : made;
   });
 }
 
-function ofObject(object: Fields): readonly ListedObject[] {
+function ofObject(object: Fields): ListedObject | readonly ListedObject[] {
   const {kind, spec, metadata} = object as ServiceObject & EndpointSliceObject & EndpointsObject & {readonly kind?: unknown};
   const named = (name = ''): string => (metadata?.namespace === undefined ? name : `${metadata.namespace}/${name}`);
   const none = {clusterIPs: [], ports: []};
+  const namesOf = (ports: readonly {readonly name?: string | null | undefined}[]): readonly string[] => ports.map(({name}) => name ?? '');
   // Another proxy serves it.
   if (kind === 'Service' && metadata?.labels?.['service.kubernetes.io/service-proxy-name'] !== undefined) return [];
   if (kind === 'Service') {
@@ -312,17 +301,15 @@ function ofObject(object: Fields): readonly ListedObject[] {
     const all = (ports ?? []).map(({port = 0, protocol = 'TCP', nodePort}) => ({protocol, port, nodePort: nodePort ?? null}));
     const ingress = (object as ServiceObject).status?.loadBalancer?.ingress ?? [];
     const balancers = ingress.flatMap(({ip, ipMode}) => (ip !== undefined && ipMode === 'VIP' ? ip : []));
-    return [
-      {
-        name: named(metadata?.name),
-        clusterIPs: clusterIPs ?? [clusterIP ?? ''],
-        ports: all,
-        balancers,
-        endpoints: null,
-        selector: pairsOf(spec?.selector).join(),
-        portNames: (ports ?? []).map(({name}) => name ?? ''),
-      },
-    ];
+    return {
+      name: named(metadata?.name),
+      clusterIPs: clusterIPs ?? [clusterIP ?? ''],
+      ports: all,
+      balancers,
+      endpoints: null,
+      selector: pairsOf(spec?.selector).join(),
+      portNames: namesOf(ports ?? []),
+    };
   }
   if (kind === 'EndpointSlice') {
     const {endpoints, ports} = object as EndpointSliceObject;
@@ -331,22 +318,16 @@ function ofObject(object: Fields): readonly ListedObject[] {
     const all = (endpoints ?? []).some(isServing) ? (endpoints ?? []) : [];
     const addresses = all.flatMap(({addresses}) => addresses?.[0] ?? []);
     const ends = addresses.flatMap(address => (ports ?? []).map(({port}) => joinHostPort(address, port ?? 0)));
-    return [
-      {
-        ...none,
-        name: named(metadata?.labels?.['kubernetes.io/service-name']),
-        endpoints: ends.join(),
-        isOfSlice: true,
-        portNames: (ports ?? []).map(({name: own}) => own ?? ''),
-      },
-    ];
+    const name = named(metadata?.labels?.['kubernetes.io/service-name']);
+    return {...none, name, endpoints: ends.join(), isOfSlice: true, portNames: namesOf(ports ?? [])};
   }
   if (kind !== 'Endpoints') return [];
-  const ends = ((object as EndpointsObject).subsets ?? []).flatMap(({addresses, ports}) =>
+  const subsets = (object as EndpointsObject).subsets ?? [];
+  const ends = subsets.flatMap(({addresses, ports}) =>
     (addresses ?? []).flatMap(({ip = ''}) => (ports ?? []).map(({port}) => joinHostPort(ip, port ?? 0))),
   );
-  const portNames = ((object as EndpointsObject).subsets ?? []).flatMap(({ports}) => (ports ?? []).map(({name: own}) => own ?? ''));
-  return [{...none, name: named(metadata?.name), endpoints: ends.join(), portNames}];
+  const portNames = subsets.flatMap(({ports}) => namesOf(ports ?? []));
+  return {...none, name: named(metadata?.name), endpoints: ends.join(), portNames};
 }
 
 /** A pod, or what makes pods, with the labels that it gives them. */
@@ -388,9 +369,7 @@ function misnamedPorts(objects: readonly ListedObject[]): readonly string[] {
     const names = new Set(own.flatMap(other => other.portNames ?? []));
     const lacked = own.length === 0 ? [] : portNames.filter(port => !names.has(port));
     const text = (all: readonly string[]): string => someOf(all.map(port => (port === '' ? 'without a name' : port)));
-    return lacked.length === 0
-      ? []
-      : [`port ${text(lacked)} of ${name} has no endpoint: the ports of its endpoints are ${text([...names])}`];
+    return lacked.length === 0 ? [] : `port ${text(lacked)} of ${name} has no endpoint: the ports of its endpoints are ${text([...names])}`;
   });
 }
 
@@ -424,19 +403,17 @@ function podOf(line: string): readonly Labelled[] {
 }
 
 /** A pod or what makes pods, with the ports that its containers declare. */
-export function labelledBy(object: Fields): readonly (Labelled & {readonly ports: readonly DeclaredPort[]})[] {
+export function labelledBy(object: Fields): readonly [] | (Labelled & {readonly ports: readonly DeclaredPort[]}) {
   const {kind, metadata, spec} = object as Fields & PodTemplate & {readonly spec?: {readonly template?: PodTemplate}};
   const pod: PodTemplate | undefined = kind === 'Pod' ? {metadata, spec} : spec?.template;
   if (typeof kind !== 'string' || pod === undefined) return [];
-  return [
-    {
-      what: `${kind} ${metadata?.name ?? ''}`,
-      namespace: metadata?.namespace ?? '',
-      labels: pairsOf(pod.metadata?.labels),
-      unready: null,
-      ports: (pod.spec?.containers ?? []).flatMap(({ports}) => ports ?? []),
-    },
-  ];
+  return {
+    what: `${kind} ${metadata?.name ?? ''}`,
+    namespace: metadata?.namespace ?? '',
+    labels: pairsOf(pod.metadata?.labels),
+    unready: null,
+    ports: (pod.spec?.containers ?? []).flatMap(({ports}) => ports ?? []),
+  };
 }
 
 interface PodTemplate {

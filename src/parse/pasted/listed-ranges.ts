@@ -1,13 +1,11 @@
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {someOf} from '../../model/text.ts';
 
-interface NamedAddresses {
-  readonly name: string;
-  readonly clusterIPs: readonly string[];
-}
-
 /** Cluster IPs in the network of a listed pod, and in the clusterCIDR that kube-proxy is given, which is that of pods. */
-export function mixedRanges(lines: readonly string[], services: readonly NamedAddresses[]): readonly string[] {
+export function mixedRanges(
+  lines: readonly string[],
+  services: readonly {readonly name: string; readonly clusterIPs: readonly string[]}[],
+): readonly string[] {
   const own = services.flatMap(({name, clusterIPs}) =>
     clusterIPs.flatMap(text => {
       const address = parseAddress(text);
@@ -22,9 +20,7 @@ export function mixedRanges(lines: readonly string[], services: readonly NamedAd
   });
   const shared = pods.flatMap(pod => {
     const service = own.find(({address}) => address.value >> 8n === pod.address.value >> 8n);
-    return service === undefined
-      ? []
-      : [`pod ${pod.name} has ${pod.address.text}, and ${service.name} is a cluster IP in the same network`];
+    return service === undefined ? [] : `pod ${pod.name} has ${pod.address.text}, and ${service.name} is a cluster IP in the same network`;
   });
   const cidrs = [...new Set(settingsIn(lines, 'clusterCIDR', 'cluster-cidr').join().split(','))].flatMap(text => parseCidr(text) ?? []);
   const inside = cidrs.flatMap(cidr => {

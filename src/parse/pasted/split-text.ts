@@ -189,18 +189,21 @@ function splitText(content: Buffer): PastedFiles {
     const rules = Buffer.from(parts.rules.join('\n'));
     files.set(dumpFile(rules), rules);
   }
-  if (json !== null) files.set('nft.json', Buffer.from(json));
-  else if (parts.nft.some(line => line !== '')) files.set('nft.json', Buffer.from(parts.nft.join('\n')));
-  if (parts.ipvs.some(line => line !== ''))
-    files.set(parts.isPartOfIpvs ? 'ipvsadm-part' : 'ipvsadm-save', Buffer.from(parts.ipvs.join('\n')));
-  if (files.size > 0 && parts.conntrack.some(line => line !== '')) files.set('conntrack', Buffer.from(parts.conntrack.join('\n')));
-  const log = files.size > 0 ? logOfKubeProxy(lines) : null;
-  if (log !== null) files.set(kubeProxyLog, Buffer.from(log));
-  if (parts.ipset.some(line => line !== '')) files.set('ipset-save', Buffer.from(parts.ipset.join('\n')));
-  const device = files.size === 0 ? null : listedDevice(lines);
-  if (device !== null) files.set('kube-ipvs0.json', Buffer.from(device));
-  const switches = files.size === 0 ? null : listedSwitches(lines);
-  if (switches !== null) files.set('sysctls', Buffer.from(switches));
+  const put = (name: string, part: string | null): void => {
+    if (part !== null) files.set(name, Buffer.from(part));
+  };
+  const linesOf = (part: readonly string[]): string | null => (part.some(line => line !== '') ? part.join('\n') : null);
+  put('nft.json', json ?? linesOf(parts.nft));
+  put(parts.isPartOfIpvs ? 'ipvsadm-part' : 'ipvsadm-save', linesOf(parts.ipvs));
+  if (files.size > 0) {
+    put('conntrack', linesOf(parts.conntrack));
+    put(kubeProxyLog, logOfKubeProxy(lines));
+  }
+  put('ipset-save', linesOf(parts.ipset));
+  if (files.size > 0) {
+    put('kube-ipvs0.json', listedDevice(lines));
+    put('sysctls', listedSwitches(lines));
+  }
   const showsMore = json === null ? parts.rules.some(line => line.trim() !== '') : json.trim() !== text.trim();
   if (files.size > 0 && showsMore) files.set(wholeText, Buffer.from(lines.join('\n')));
   return files;
