@@ -1,4 +1,4 @@
-import {canonicalAddress, familyOf, type Family, parseCidr} from '../model/address.ts';
+import {bitsOf, canonicalAddress, familyOf, type Family, parseCidr} from '../model/address.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import {once} from '../model/once.ts';
@@ -64,7 +64,7 @@ export function ownPods(
 ): readonly string[] {
   if (podCIDRs.some(text => parseCidr(text)?.family === family)) return [];
   const elsewhere = new Set((network?.links ?? []).filter(({isPeerElsewhere}) => isPeerElsewhere).map(link => link.name));
-  const bits = family === 'IPv4' ? 32 : 128;
+  const bits = bitsOf(family);
   const routed = (network?.routes[family] ?? []).flatMap(({kind, to, table, hops: [hop, ...others]}) => {
     const dev = hop?.gateway === null && others.length === 0 ? hop.dev : null;
     const isOfPod = kind === 'unicast' && to.prefix === bits && (table === 'main' || table === '254');

@@ -87,7 +87,7 @@ function mappedCidr({value}: Address, prefix: number): Cidr | null {
   return {family: 'IPv6', base, prefix, text: `${formatAddress('IPv6', base)}/${prefix}`};
 }
 
-export function contains(cidr: Cidr, address: Address): boolean {
+export function contains(cidr: Cidr, address: Pick<Address, 'family' | 'value'>): boolean {
   if (cidr.family !== address.family) return false;
   return (address.value & maskOf(cidr.prefix, bitsOf(cidr.family))) === cidr.base;
 }
@@ -151,7 +151,8 @@ function toNumber(bytes: readonly number[]): bigint {
   return value;
 }
 
-function bitsOf(family: Family): number {
+/** The length of an address. */
+export function bitsOf(family: Family): number {
   return family === 'IPv4' ? 32 : 128;
 }
 

@@ -4,7 +4,7 @@ import {once} from '../model/once.ts';
 import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {NodeContext} from '../expect/node-context.ts';
-import {type Address, canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
+import {bitsOf, type Address, canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import {partition} from '../model/lists.ts';
 import type {ServicePort} from '../model/service-port.ts';
@@ -300,7 +300,7 @@ function signatureOf({port, endpoints: {cluster, local}}: ServedPort, here: stri
 
 /** Single addresses are looked up: rules can name thousands. */
 const byHost = once((networks: RuleConstants['networks']) => {
-  const [hosts, wide] = partition(networks, ({family, prefix}) => prefix === (family === 'IPv4' ? 32 : 128));
+  const [hosts, wide] = partition(networks, ({family, prefix}) => prefix === bitsOf(family));
   return {hosts: new Set(hosts.map(({text}) => canonicalAddress(text.replace(/\/\d+$/, '')))), wide};
 });
 

@@ -1,5 +1,5 @@
 import {createHmac} from 'node:crypto';
-import {type Address, type Family, formatAddress, parseAddress, parseCidr, unidentifiedRanges} from '../model/address.ts';
+import {bitsOf, type Address, type Family, formatAddress, parseAddress, parseCidr, unidentifiedRanges} from '../model/address.ts';
 import type {EndpointAddress, EndpointsObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {compareText} from '../model/text.ts';
@@ -56,7 +56,7 @@ export class AddressMap {
     if (address === null || cidr === null) return null;
     const mapped = this.#map(address);
     if (mapped === address.value) return text;
-    const hostBits = BigInt((address.family === 'IPv4' ? 32 : 128) - cidr.prefix);
+    const hostBits = BigInt(bitsOf(address.family) - cidr.prefix);
     const value = address.value === cidr.base ? (mapped >> hostBits) << hostBits : mapped;
     if (value === address.value) return text;
     this.#public.add(cidr.text);
@@ -144,7 +144,7 @@ function bitsOfRange(range: string): Bits {
 }
 
 function toBits(family: Family, value: bigint): Bits {
-  return value.toString(2).padStart(family === 'IPv4' ? 32 : 128, '0');
+  return value.toString(2).padStart(bitsOf(family), '0');
 }
 
 const hardware = /(?<![\w:])[0-9a-f]{2}(?::[0-9a-f]{2}){5}(?![\w:])/gi;

@@ -263,7 +263,7 @@ function isKnownAsPod(pods: Cidr, {detector, masqueradeAll}: NodeContext): boole
   if (masqueradeAll) return false;
   if (detector.kind !== 'cidr') return true;
   const cluster = parseCidr(detector.cidr);
-  return cluster !== null && cluster.prefix <= pods.prefix && contains(cluster, {family: pods.family, value: pods.base, text: ''});
+  return cluster !== null && cluster.prefix <= pods.prefix && contains(cluster, {family: pods.family, value: pods.base});
 }
 
 interface SharedRules {

@@ -2,7 +2,7 @@ import {onceAsked} from '../../model/once.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import {parseCidr, joinHostPort} from '../../model/address.ts';
+import {bitsOf, parseCidr, joinHostPort} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import {type Chain, type ChainSource, type Rule, ruleAt, type Ruleset, optionOf, matchOptionOf, commentOf} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
@@ -118,7 +118,7 @@ function entryKeyOf(rule: Rule): string | null {
   if (protocol === undefined || port === undefined || port.includes(':')) return null;
   const destination = optionOf(rule, '-d');
   const cidr = destination === undefined ? null : parseCidr(destination);
-  const host = cidr !== null && cidr.prefix === (cidr.family === 'IPv4' ? 32 : 128) ? cidr.text.split('/')[0] : undefined;
+  const host = cidr !== null && cidr.prefix === bitsOf(cidr.family) ? cidr.text.split('/')[0] : undefined;
   return `${host ?? ''} ${protocol} ${port}`;
 }
 

@@ -1,7 +1,7 @@
 import {once} from '../../model/once.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import {addressesOfPod, podCIDRsOf, podsByNode, hasOwnAddress} from '../../expect/own-pods.ts';
-import {type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
+import {bitsOf, type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '../../model/intervals.ts';
 import type {Severity} from '../../model/finding.ts';
@@ -75,7 +75,7 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
     pods,
     nodes: new Map(nodes),
     arePodsUnknown: api.pods === null || api.podsOf !== undefined,
-    areRoutedSingly: routes.some(({to}) => to.prefix === (family === 'IPv4' ? 32 : 128) && pods.has(to.base)),
+    areRoutedSingly: routes.some(({to}) => to.prefix === bitsOf(family) && pods.has(to.base)),
   };
 }
 
@@ -268,6 +268,6 @@ function networkText(low: bigint, high: bigint, family: 'IPv4' | 'IPv6'): string
   const text = formatAddress(family, low);
   if (low === high) return text;
   const bits = (high - low + 1n).toString(2).length - 1;
-  const network = parseCidr(`${text}/${(family === 'IPv4' ? 32 : 128) - bits}`);
+  const network = parseCidr(`${text}/${bitsOf(family) - bits}`);
   return network?.base === low && high - low + 1n === 1n << BigInt(bits) ? network.text : `${text}-${formatAddress(family, high)}`;
 }

@@ -1,6 +1,16 @@
 import {once} from '../../model/once.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
-import {addressInside, type Cidr, contains, familyOf, formatAddress, hostCidr, parseAddress, parseCidr} from '../../model/address.ts';
+import {
+  bitsOf,
+  addressInside,
+  type Cidr,
+  contains,
+  familyOf,
+  formatAddress,
+  hostCidr,
+  parseAddress,
+  parseCidr,
+} from '../../model/address.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
@@ -180,12 +190,9 @@ export function outsideAddress({family, facts}: NodeContext, inside: readonly Ci
 
 /** An address of the cluster's pods that is none of this node's. */
 function addressOutside(network: Cidr, own: readonly Cidr[], taken: ReadonlySet<string>): string | null {
-  const size = 1n << BigInt((network.family === 'IPv4' ? 32 : 128) - network.prefix);
+  const size = 1n << BigInt(bitsOf(network.family) - network.prefix);
   for (const part of [3n, 7n, 11n, 13n]) {
-    const candidate = addressInside(
-      {...network, base: network.base + (size * part) / 16n, prefix: network.family === 'IPv4' ? 32 : 128},
-      taken,
-    );
+    const candidate = addressInside({...network, base: network.base + (size * part) / 16n, prefix: bitsOf(network.family)}, taken);
     const address = candidate === null ? null : parseAddress(candidate);
     if (address !== null && !own.some(cidr => contains(cidr, address))) return candidate;
   }

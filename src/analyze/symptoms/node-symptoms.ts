@@ -151,8 +151,8 @@ export function uncoveredPods({
   const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
   const own = facts.podCIDRs.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
   if (network === null || own.length === 0 || masqueradeAll) return [];
-  if (own.some(cidr => contains(network, {family, value: cidr.base, text: cidr.text}))) return [];
-  const service = ports.find(({port}) => contains(network, parseAddress(port.clusterIP) ?? {family, value: -1n, text: ''}))?.port;
+  if (own.some(cidr => contains(network, {family, value: cidr.base}))) return [];
+  const service = ports.find(({port}) => contains(network, parseAddress(port.clusterIP) ?? {family, value: -1n}))?.port;
   const what = service === undefined ? '' : `holds the cluster IPs of Services (${service.clusterIP}), and `;
   const detail = `clusterCIDR ${network.text} ${what}does not hold the pods of this node (${own.map(({text}) => text).join(', ')}): their traffic to Services is masqueraded`;
   return [{kind: 'cluster-cidr-mismatch', cause: 'setting', family, port: null, detail, expected: [], actual: []}];

@@ -1,7 +1,7 @@
 import {keptWith, once} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
-import {type Address, type Cidr, contains, families, type Family, parseAddress, parseCidr} from '../../model/address.ts';
+import {bitsOf, type Address, contains, families, type Family, parseAddress} from '../../model/address.ts';
 import {groupBy} from '../../model/lists.ts';
 import {type BridgePorts, podPorts} from '../../model/node/bridges.ts';
 import {type Link, type NetworkFacts, type NodeFacts, noNetworkFacts, type RouteResult} from '../../model/node/node-facts.ts';
@@ -11,6 +11,8 @@ import {hasExternalEntry} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {internalIPs, nodeObject} from '../../expect/api-index.ts';
+import {overlaps} from '../../expect/cluster/service-range.ts';
+import {parseInterval} from '../../parse/nftables/address-list.ts';
 import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
 import {
   crowdedLinks,
@@ -194,7 +196,7 @@ export function misledPods(
   const network = networkOf(context);
   const nodeAt = (address: string): string | null => holders[1].get(address)?.node ?? null;
   const found = (network.routes[family] ?? []).flatMap(({to: cidr, hops}) => {
-    const isSingle = cidr.prefix === (family === 'IPv4' ? 32 : 128);
+    const isSingle = cidr.prefix === bitsOf(family);
     const isAside = ({dev, gateway}: (typeof hops)[number]): boolean =>
       gateway === null && (leadsToNoNode(context.facts, dev) || nodesBehind(network, {family, value: cidr.base}, nodeAt).length > 0);
     if (!isSingle && !hops.some(isAside)) return [];
@@ -268,22 +270,17 @@ export function podsAstray(context: NodeCheckContext, family: Family): readonly 
   const astray = usual === null ? [] : unroutedPods(context, family, usual.isUsual);
   if (usual === null || astray.length === 0) return [];
   const hasOwn = (route: RouteResult): boolean => route.kind === 'unicast' && route.gateway !== null && !usual.isUsual(route);
-  const networks = (context.api.nodes ?? [])
-    .flatMap(node => (node.metadata.name === context.facts.name ? [] : podCIDRsOf(node)))
-    .flatMap(text => parseCidr(text) ?? []);
+  const others = (context.api.nodes ?? []).filter(({metadata}) => metadata.name !== context.facts.name);
+  const ofOthers = others.flatMap(podCIDRsOf).flatMap(text => parseInterval(text) ?? []);
   const isRouted = (networkOf(context).routes[family] ?? []).some(
     ({to, hops}) =>
       to.prefix > 0 &&
-      to.prefix < (family === 'IPv4' ? 32 : 128) &&
+      to.prefix < bitsOf(family) &&
       hops.some(({gateway}) => gateway !== null && gateway !== usual.gateway) &&
-      networks.some(network => overlaps(network, to)),
+      overlaps(to.text, ofOthers),
   );
   const isOther = ({node}: Unrouted): boolean => node !== context.node.name;
   return isRouted || downTunnel(context.facts) !== null || unroutedPods(context, family, hasOwn).some(isOther) ? astray : [];
-}
-
-function overlaps(a: Cidr, b: Cidr): boolean {
-  return contains(a, {family: b.family, value: b.base, text: ''}) || contains(b, {family: a.family, value: a.base, text: ''});
 }
 
 /**
@@ -310,7 +307,7 @@ export function podsWithoutRoute(context: NodeCheckContext, family: Family, isUs
     const route = routeOfProcesses(network, pod);
     return route === 'unknown' ? [] : [{pod, route}];
   });
-  const single = family === 'IPv4' ? 32 : 128;
+  const single = bitsOf(family);
   const named = new Set((network.routes[family] ?? []).flatMap(({to}) => (to.prefix === single ? [to.base] : [])));
   const hasOwn = routes.some(({pod, route}) => named.has(pod.value) && route.kind === 'unicast' && route.gateway === null);
   return hasOwn ? routes.flatMap(({pod, route}) => (isUsual(route) && !named.has(pod.value) ? [pod.text] : [])) : [];

@@ -1,4 +1,4 @@
-import {type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
+import {bitsOf, type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {type NetworkFacts, routeOf} from '../../model/node/node-facts.ts';
 import {
   isPolicyRouted,
@@ -171,7 +171,7 @@ function serviceAddressOn(context: NodeCheckContext, {family, dev}: Uplink, othe
 /** The network of an interface that an address is of. */
 function homeOf({facts}: NodeCheckContext, dev: string, address: Address): ReturnType<typeof parseCidr> {
   const networks = (facts.onLink ?? []).flatMap(({name, network}) => (name === dev ? (parseCidr(network) ?? []) : []));
-  return networks.find(cidr => cidr.prefix !== (cidr.family === 'IPv4' ? 32 : 128) && contains(cidr, address)) ?? null;
+  return networks.find(cidr => cidr.prefix !== bitsOf(cidr.family) && contains(cidr, address)) ?? null;
 }
 
 const wired: ReadonlySet<string | null> = new Set(['', 'vlan', 'bond', 'team', 'macvlan']);

@@ -1,3 +1,4 @@
+import {bitsOf} from '../../model/address.ts';
 import type {NodeContext} from '../node-context.ts';
 import {nodePortDestinations} from '../node-context.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
@@ -119,7 +120,7 @@ export function writeNodePortTail(context: NodeContext, write: RuleWriter): void
     write('nat', 'KUBE-SERVICES', `${loopback}${text} -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS`);
     return;
   }
-  const length = context.family === 'IPv4' ? 32 : 128;
+  const length = bitsOf(context.family);
   for (const address of addresses) write('nat', 'KUBE-SERVICES', `-d ${address}/${length} ${text} -j KUBE-NODEPORTS`);
 }
 

@@ -1,3 +1,4 @@
+import {bitsOf} from '../../model/address.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {establishedRules} from '../iptables/base-rules.ts';
 import {comment, reject, type RuleWriter} from '../iptables/rule-text.ts';
@@ -60,7 +61,7 @@ export function ipvsBaseRuleChains({version}: IpvsContext): readonly (readonly [
 /** Drops packets from the node to load-balancer addresses whose source ranges exclude it. The only chain with rules of Services. */
 export function outFilterRules(port: ServicePort, context: IpvsContext): readonly string[] {
   if (!hasIpvsOutFilter(context.version) || port.sourceRanges.length === 0 || ownAddressesInRanges(port, context).length > 0) return [];
-  const length = context.family === 'IPv4' ? 32 : 128;
+  const length = bitsOf(context.family);
   const number = protocolNumbers[port.protocol];
   return [...new Set(port.loadBalancerVIPs)].map(
     address => `-s ${address}/${length} -m ipvs --vproto ${number} --vaddr ${address} --vport ${port.port} -j DROP`,

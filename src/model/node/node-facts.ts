@@ -1,5 +1,5 @@
 import {largest, countFirst} from '../lists.ts';
-import {type Address, type Cidr, contains, type Family} from '../address.ts';
+import {bitsOf, type Address, type Cidr, contains, type Family} from '../address.ts';
 import type {NodeObject} from '../api-objects.ts';
 import {once} from '../once.ts';
 
@@ -372,7 +372,7 @@ function holdsNumber(range: NumberRange | null, value: number | undefined): bool
 type Found = {readonly kind: 'none'} | {readonly kind: 'found'; readonly prefix: number; readonly result: RouteResult | 'unknown'};
 
 function inTable(routes: readonly Route[], table: string, {family, value}: Address): Found {
-  const bits = family === 'IPv4' ? 32 : 128;
+  const bits = bitsOf(family);
   for (const [prefix, byNetwork] of indexOf(routes).get(table) ?? []) {
     const found = byNetwork.get(value >> BigInt(bits - prefix)) ?? [];
     const least = -largest(found.map(({metric}) => -metric));
@@ -392,7 +392,7 @@ type RouteIndex = ReadonlyMap<string, ReadonlyMap<number, ReadonlyMap<bigint, re
 const indexOf = once((routes: readonly Route[]): RouteIndex => {
   const sorted = routes.toSorted((a, b) => b.to.prefix - a.to.prefix);
   const byNetwork = (group: readonly Route[]) =>
-    Map.groupBy(group, ({to: {family, base, prefix}}) => base >> BigInt((family === 'IPv4' ? 32 : 128) - prefix));
+    Map.groupBy(group, ({to: {family, base, prefix}}) => base >> BigInt(bitsOf(family) - prefix));
   const byPrefix = (group: readonly Route[]) =>
     new Map([...Map.groupBy(group, ({to}) => to.prefix)].map(([prefix, same]) => [prefix, byNetwork(same)]));
   return new Map([...Map.groupBy(sorted, ({table}) => table)].map(([table, same]) => [table, byPrefix(same)]));

@@ -1,4 +1,4 @@
-import {type Address, contains, families, type Family, parseAddress, parseCidr} from '../address.ts';
+import {bitsOf, type Address, contains, families, type Family, parseAddress, parseCidr} from '../address.ts';
 import {partition} from '../lists.ts';
 import {keptWith, once} from '../once.ts';
 import {
@@ -106,7 +106,7 @@ export function downPodLinks(facts: NodeFacts, pods: readonly Address[]): readon
     (isPeerElsewhere && master === null) ||
     links.some(port => port.isPeerElsewhere && port.master === name) ||
     networksOnLink(facts).some(({name: dev, cidr}) => {
-      const first = {family: cidr.family, value: cidr.base, text: ''};
+      const first = {family: cidr.family, value: cidr.base};
       return dev === name && (pods.some(pod => contains(cidr, pod)) || ranges.some(range => contains(range, first)));
     });
   return links.flatMap(link => (!link.isUp && isOfPods(link) ? [link.name] : []));
@@ -400,7 +400,7 @@ export function crowdedLinks(
 ): readonly {readonly dev: string; readonly addresses: readonly string[]; readonly loose: readonly string[]}[] {
   const {network = noNetworkFacts, primaryInterface} = facts;
   const [links, routes] = [network.links ?? [], (network.routes[family] ?? []).filter(({kind}) => kind === 'unicast')];
-  const single = new Set(routes.flatMap(({to}) => (to.prefix === (family === 'IPv4' ? 32 : 128) ? [to.text.replace(/\/.*/, '')] : [])));
+  const single = new Set(routes.flatMap(({to}) => (to.prefix === bitsOf(family) ? [to.text.replace(/\/.*/, '')] : [])));
   const routed = new Set(routes.flatMap(({to, hops}) => (to.text.startsWith('fe80:') ? [] : hops.map(({dev}) => dev))));
   const ofOnePod = links.filter(
     ({kind, name, isPeerElsewhere, master}) => kind === 'veth' && isPeerElsewhere && master === null && name !== primaryInterface,
@@ -426,11 +426,10 @@ export function crowdedLinks(
 /** The nodes whose addresses are gateways of routes to an address, whichever route the kernel takes. */
 export function nodesBehind(
   {routes}: NetworkFacts,
-  {family, value}: Pick<Address, 'family' | 'value'>,
+  address: Pick<Address, 'family' | 'value'>,
   nodeAt: (address: string) => string | null,
 ): readonly string[] {
-  const address = {family, value, text: ''};
-  return (routes[family] ?? []).flatMap(({to, hops, table}) => {
+  return (routes[address.family] ?? []).flatMap(({to, hops, table}) => {
     const gateway = table === 'main' && to.prefix > 0 && contains(to, address) ? hops[0]?.gateway : null;
     return gateway == null ? [] : (nodeAt(gateway) ?? []);
   });

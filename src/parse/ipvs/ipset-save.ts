@@ -1,4 +1,4 @@
-import {canonicalAddress, parseCidr} from '../../model/address.ts';
+import {bitsOf, canonicalAddress, parseCidr} from '../../model/address.ts';
 
 /** One set of `ipset save`. */
 export interface IpSet {
@@ -67,5 +67,5 @@ function isPort(part: string): boolean {
 function networkText(part: string): string {
   const cidr = part.includes('/') ? parseCidr(part) : null;
   if (cidr === null) return part;
-  return cidr.prefix === (cidr.family === 'IPv4' ? 32 : 128) ? (cidr.text.split('/')[0] ?? part) : cidr.text;
+  return cidr.prefix === bitsOf(cidr.family) ? (cidr.text.split('/')[0] ?? part) : cidr.text;
 }

@@ -1,4 +1,4 @@
-import {formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
+import {bitsOf, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
 import {append, pushTo, countFirst} from '../../model/lists.ts';
 import {type Chain, type ChainSource, type Rule, ruleAt, type RuleText, optionOf, matchOptionOf} from '../../model/ruleset.ts';
@@ -133,7 +133,7 @@ const maxNetworks = 100_000;
 function exactHost(rule: Rule): string | null {
   const value = optionOf(rule, '-d') ?? '';
   const cidr = parseCidr(value);
-  if (cidr === null || cidr.prefix !== (cidr.family === 'IPv4' ? 32 : 128)) return null;
+  if (cidr === null || cidr.prefix !== bitsOf(cidr.family)) return null;
   return parseAddress(cidr.text.split('/')[0] ?? '')?.text ?? null;
 }
 

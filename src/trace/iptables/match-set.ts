@@ -1,5 +1,5 @@
 import {append, largest} from '../../model/lists.ts';
-import {type Address, canonicalAddress, contains, parseAddress, parseCidr} from '../../model/address.ts';
+import {bitsOf, type Address, canonicalAddress, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, intersect, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {keptWith} from '../../model/once.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
@@ -199,7 +199,7 @@ function portKey(text: string): string {
 function networkKey(text: string): string {
   const network = text.includes('-') ? null : parseCidr(text);
   if (network === null) return '';
-  const size = (network.family === 'IPv4' ? 32 : 128) - network.prefix;
+  const size = bitsOf(network.family) - network.prefix;
   return `${size} ${network.base >> BigInt(size)}`;
 }
 

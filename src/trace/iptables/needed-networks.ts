@@ -1,4 +1,4 @@
-import {type Address, type Cidr, parseCidr} from '../../model/address.ts';
+import {bitsOf, type Address, type Cidr, parseCidr} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {Chain, ChainSource, Rule, RuleOption} from '../../model/ruleset.ts';
 import {networksIn, parseInterval} from '../../parse/nftables/address-list.ts';
@@ -107,7 +107,7 @@ export class NeedingRules {
   readonly #bits: number;
 
   constructor(family: Address['family']) {
-    this.#bits = family === 'IPv4' ? 32 : 128;
+    this.#bits = bitsOf(family);
   }
 
   get isEmpty(): boolean {
