@@ -94,9 +94,8 @@ function guessedName<Expected extends ExpectedPorts<Item>, Item extends ServedPo
   const isByName = ({port, all}: ServedPort): boolean =>
     port.externalPolicyLocal || port.internalPolicyLocal || all.some(({nodeHints, zoneHints}) => nodeHints !== null || zoneHints !== null);
   const misfits = expected.ports.filter(item => isByName(item) && !fits.fits(expected, item));
-  const others = new Set(
-    (misfits.length < 2 ? [] : expected.ports).filter(hasLocal).flatMap(({all}) => all.flatMap(({nodeName}) => nodeName ?? [])),
-  );
+  if (misfits.length < 2) return null;
+  const others = new Set(expected.ports.filter(hasLocal).flatMap(({all}) => all.flatMap(({nodeName}) => nodeName ?? [])));
   others.delete(expected.context.facts.name);
   for (const name of ['', ...[...others].sort().slice(0, maxNames)]) {
     const mayChange = (item: ServedPort) => hasLocal(item) || (name !== '' && item.all.some(({nodeName}) => nodeName === name));

@@ -41,8 +41,10 @@ function fits(expected: ExpectedRuleset, item: PortOnNode, actual: Ruleset): boo
 
 /** The lines of a chain that many Service ports share. */
 function sharedLines(actual: Ruleset, table: string, chain: string): ReadonlySet<string> {
-  const text = actual.chain(table, chain)?.text() ?? '';
-  return keptWith(actual, `lines of ${table}/${chain}`, () => new Set(text.split('\n').map(line => line.trimEnd())));
+  return keptWith(actual, `lines of ${table}/${chain}`, () => {
+    const text = actual.chain(table, chain)?.text() ?? '';
+    return new Set(text.split('\n').map(line => line.trimEnd()));
+  });
 }
 
 function sameRules(text: string, chain: string, actual: readonly Rule[]): boolean {
