@@ -132,12 +132,15 @@ function fitting<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
   const candidates = expected.ports.filter(mayChange);
   if (candidates.length === 0) return [];
   const other = alternative();
-  const changed = candidates.flatMap(item => {
+  const changed: Item[] = [];
+  for (const item of candidates) {
     const found = counterpart(other, item);
-    return found === undefined || textOf(expected, item) === textOf(other, found) ? [] : [{item, found}];
-  });
-  // A node with the usual rules also holds every subset of them, so the usual expectation must not fit.
-  return changed.every(({item, found}) => fits(other, found) && !fits(expected, item)) ? changed.map(({found}) => found) : [];
+    if (found === undefined || textOf(expected, item) === textOf(other, found)) continue;
+    // A node with the usual rules also holds every subset of them, so the usual expectation must not fit.
+    if (!fits(other, found) || fits(expected, item)) return [];
+    changed.push(found);
+  }
+  return changed;
 }
 
 /** For Service ports with duplicate endpoints: the list that the node fits, if the most likely one does not fit. */
