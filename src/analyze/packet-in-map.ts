@@ -20,6 +20,7 @@ import {isProxied} from './cilium/map-differences.ts';
 import {sharesOf, slotRule} from './cilium/trace-cilium.ts';
 import type {PacketAnswer, PacketQuery} from './packet-query.ts';
 import type {PacketOutcome} from './packet-rules.ts';
+import {explainUnserved} from './packet-service.ts';
 
 interface Asked {
   readonly node: NodeDump;
@@ -113,11 +114,12 @@ function outcomesOf(
   if (entry.count === 0) return [{...noBackend(entry, state), path: [slotRule(entry, '0 backends')]}];
   if (!asked.isInside && entry.flags.includes('non-routable'))
     return ended('drop', `Cilium serves ${entry.key} inside the cluster alone (non-routable)`);
-  return [...sharesOf(entry)].map(([name, share]) => slotOutcome(entry, {name, share, asked}));
+  return [...sharesOf(entry)].map(([name, share]) => slotOutcome(entry, query, {name, share, asked}));
 }
 
 function slotOutcome(
   entry: MapEntry,
+  query: PacketQuery,
   {name, share, asked}: {readonly name: string | null; readonly share: number; readonly asked: OfSide},
 ): PacketOutcome {
   if (name === null)
@@ -125,8 +127,13 @@ function slotOutcome(
   const holder = asked.nodeOf(splitHostPort(name).address);
   // Clients outside are answered by the node that they asked, unless the other node answers itself (dsr).
   const masquerade = !asked.isInside && holder !== null && holder !== asked.node.name && !entry.flags.includes('dsr');
-  const reason = 'policies of Cilium, which may drop it, were not walked';
-  return {verdict: 'accept', destination: name, probability: share, masquerade, path: [slotRule(entry, `→ ${name}`)], reason};
+  const outcome = {verdict: 'accept', destination: name, probability: share, masquerade, path: [slotRule(entry, `→ ${name}`)]} as const;
+  // A policy of Cilium may send the packets elsewhere.
+  const told =
+    query.entry == null || entry.flags.includes('LocalRedirect')
+      ? outcome
+      : explainUnserved(outcome, query.entry, {...query, isLocal: false});
+  return {reason: 'policies of Cilium, which may drop it, were not walked', ...told};
 }
 
 function noBackend({key}: MapEntry, {settings}: CiliumState): PacketOutcome {

@@ -52,6 +52,8 @@ export interface PacketAnswer {
   /** The senders for which this holds, in words: `10.244.11.0/24`. */
   readonly senders?: string;
   readonly space?: SenderSpace;
+  /** A tracked flow of the same addresses that these outcomes do not hold for, in a few words and in a sentence. */
+  readonly tracked?: {readonly gist: string; readonly text: string} | undefined;
 }
 
 export interface PacketNode {

@@ -111,7 +111,7 @@ describe('tracked flows beside the rules', () => {
   const packet = (text: string, asked: {readonly protocol?: string; readonly 'source-port'?: number} = {}) => {
     const sent = {source: '10.244.2.7', destination: '10.96.0.10', port: '53', protocol: 'UDP', ...asked};
     return askNodes(sent, snapshotOfText(text))
-      .flatMap(({outcomes}) => outcomes.map(({reason = ''}) => reason))
+      .flatMap(({outcomes, tracked}) => [...outcomes.map(({reason = ''}) => reason), tracked?.text ?? ''])
       .join();
   };
   const found = (text: string) => traceText(snapshotOfText(text), 'kube-dns').findings.filter(({code}) => code === 'ST508');
@@ -123,7 +123,7 @@ describe('tracked flows beside the rules', () => {
     expect(found(flow(end)).map(({message}) => message)).toEqual([
       `kube-system/kube-dns:dns: 1 tracked UDP flow leads to ${end}:53, and these rules to none of them (conntrack line 16): the rules are not asked again while packets of the flow come`,
     ]);
-    expect(packet(flow(end))).toContain(`from source port 40123 belong to the flow on line 16, which goes to ${end}:53`);
+    expect(packet(flow(end))).toContain(`from source port 40123 belong to the flow on line 16 of conntrack, which goes to ${end}:53`);
   });
 
   test('decide in the first line where the source port is asked for', () => {

@@ -33,7 +33,7 @@ function packetObject(answers: readonly PacketAnswer[]): object {
   return objects.length === 1 ? (objects[0] ?? {}) : objects;
 }
 
-function answerObject({node, query, outcomes, senders}: PacketAnswer): object {
+function answerObject({node, query, outcomes, senders, tracked}: PacketAnswer): object {
   const {family, source, destination, port, protocol} = query;
   return {
     schemaVersion,
@@ -53,6 +53,7 @@ function answerObject({node, query, outcomes, senders}: PacketAnswer): object {
       }),
     ),
     ...(senders === undefined ? {} : {senders: {text: senders}}),
+    ...(tracked === undefined ? {} : {tracked: tracked.text}),
   };
 }
 
@@ -64,9 +65,10 @@ interface AnswerGroup extends PacketAnswer {
 }
 
 function groupAnswers(answers: readonly PacketAnswer[]): readonly AnswerGroup[] {
-  const keyOf = ({query, outcomes}: PacketAnswer): string =>
+  const keyOf = ({query, outcomes, tracked}: PacketAnswer): string =>
     JSON.stringify([
       query,
+      tracked,
       outcomes.map(({path, onward, sourceAfter, ...rest}) => [
         rest,
         sourceAfter?.text,
@@ -85,8 +87,8 @@ function groupAnswers(answers: readonly PacketAnswer[]): readonly AnswerGroup[] 
 }
 
 /** Answers with a failure come first. */
-function isServed({outcomes}: PacketAnswer): boolean {
-  return outcomes.every(({verdict, noEndpointOf}) => verdict === 'accept' && noEndpointOf === undefined);
+function isServed({outcomes, tracked}: PacketAnswer): boolean {
+  return tracked === undefined && outcomes.every(({verdict, noEndpointOf}) => verdict === 'accept' && noEndpointOf === undefined);
 }
 
 function ruleOf({table, chain, backend, text}: RuleText): readonly (string | undefined)[] {
@@ -98,11 +100,11 @@ function askedText({query: {protocol, source, destination, port, entry}}: Pick<P
   return `${protocol} ${source} → ${to}${entry == null ? '' : ` (${escapeText(entry.service)})`}`;
 }
 
-function packetTree({nodes, query, outcomes, senders, haveSameSenders}: AnswerGroup, style: Style, width: number): string {
+function packetTree({nodes, query, outcomes, senders, haveSameSenders, tracked}: AnswerGroup, style: Style, width: number): string {
   const hasLines = outcomes.some(({path, onward}) => [...path, ...(onward?.path ?? [])].some(rule => dumpLine(rule) > 0));
   const lineNumbers = nodes.length > 1 && hasLines ? ` (line numbers of ${escapeText(nodes[0] ?? '')})` : '';
   const head = `${style.bold(nodeList(nodes))}${lineNumbers}:`;
-  const asked = `${askedText({query})}  ${answerText(outcomes, style)}`;
+  const asked = `${askedText({query})}  ${answerText({outcomes, tracked}, style)}`;
   const lines = [...wrap(`${head} ${asked}`, width, '')];
   const stepsOf = (path: readonly RuleText[]): readonly string[] =>
     path.map((rule, at) => stepLines(rule, path[at + 1], {style, width: width - 2}).join('\n'));
@@ -143,6 +145,7 @@ function packetTree({nodes, query, outcomes, senders, haveSameSenders}: AnswerGr
   }
   const where = haveSameSenders ? '' : ` on ${escapeText(nodes[0] ?? '')}`;
   const others = haveSameSenders ? '' : '; on the other nodes for others (-o json has those of each)';
+  if (tracked !== undefined) lines.push(...wrap(style.yellow(escapeText(tracked.text)), width, '  '));
   if (senders !== undefined) lines.push(...wrap(`holds${where} for packets from ${senders}${others}`, width, '  '));
   return lines.join('\n');
 }
@@ -206,16 +209,13 @@ function targetText({verdict, destination, rewrittenTo, masquerade}: PacketAnswe
 type Outcome = PacketAnswer['outcomes'][number];
 
 /** One answer for all nodes: `on node-a: reaches no endpoint; on node-b, node-c: 3 endpoints, a third each`. */
-function answerOfNodes(
-  groups: readonly {readonly nodes: readonly string[]; readonly outcomes: readonly Outcome[]}[],
-  style: Style,
-): string {
-  const byText = Map.groupBy(groups, ({outcomes}) => answerText(outcomes, style));
+function answerOfNodes(groups: readonly AnswerGroup[], style: Style): string {
+  const byText = Map.groupBy(groups, group => answerText(group, style));
   return [...byText].map(([text, own]) => `on ${nodeList(own.flatMap(({nodes}) => nodes))}: ${text}`).join('; ');
 }
 
 /** What happens to the packet, in one phrase: `3 endpoints, a third each`, `dropped by line 27, DROP of DOCKER-USER`. */
-function answerText(outcomes: readonly Outcome[], style: Style): string {
+function answerText({outcomes, tracked}: Pick<PacketAnswer, 'outcomes' | 'tracked'>, style: Style): string {
   const kinds = Map.groupBy(outcomes, outcome => phraseOf(outcome, style) ?? '');
   const parts = [...kinds].map(([phrase, own]) => ({
     isServed: phrase === '',
@@ -225,17 +225,29 @@ function answerText(outcomes: readonly Outcome[], style: Style): string {
   }));
   const ends = new Set(outcomes.map(({rewrittenTo}) => rewrittenTo)).size;
   const conditions = new Set(
-    outcomes.map(({condition = '', rewrittenTo = ''}) =>
-      ends === 1 || rewrittenTo === '' ? condition : condition.replace(rewrittenTo, `one of ${ends} endpoints`),
-    ),
+    outcomes.map(outcome => {
+      const {rewrittenTo = ''} = outcome;
+      const condition = outcome.condition ?? whyUndetermined(outcome);
+      return ends === 1 || rewrittenTo === '' ? condition : condition.replace(rewrittenTo, `one of ${ends} endpoints`);
+    }),
   );
   const [condition = ''] = conditions.size === 1 ? conditions : [];
   // Of several endpoints beside something else, the text has the share of each.
-  const texts = parts.map(({text, share, isServed, ends}) =>
-    parts.length === 1 || (isServed && ends > 1) ? text : `${text} (${percent(share)})`,
-  );
-  return `${texts.join(' or ')}${condition === '' ? '' : `: ${escapeText(condition)}`}`;
+  const texts = parts
+    .toSorted((a, b) => Number(b.isServed) - Number(a.isServed))
+    .map(({text, share, isServed, ends}) => (parts.length === 1 || (isServed && ends > 1) ? text : `${text} (${percent(share)})`));
+  const flow = tracked === undefined ? '' : style.yellow(`; ${escapeText(tracked.gist)}`);
+  return `${texts.join(' or ')}${condition === '' ? '' : `: ${escapeText(condition)}`}${flow}`;
 }
+
+/** The rule that decides, or what is not known, if that is not too long for the first line. */
+function whyUndetermined({verdict, doubt, reason = '', noEndpointOf}: Outcome): string {
+  if (verdict !== 'undecided' || noEndpointOf !== undefined) return '';
+  if (doubt !== undefined) return `whether ${ruleName(doubt)}, matches is not known`;
+  return reason.length > maxReason ? '' : reason;
+}
+
+const maxReason = 120;
 
 /** Null for a packet that is sent to an endpoint. */
 function phraseOf(outcome: Outcome, style: Style): string | null {

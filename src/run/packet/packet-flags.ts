@@ -93,39 +93,45 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
     const byMap = askMap(asked, {node, facts, api: snapshot.api, nodeOf: others.nodeOf, isInside: isOwn || isInside});
     if (byMap !== null) return byMap;
     const here = packetNode(node);
-    if (here !== null) return ofFlow(askPacket(asked, here, others), isPasted(snapshot) ? node : null);
+    if (here !== null) return ofFlow(askPacket(asked, here, others), node);
     if (hasCiliumTables(node)) return notInMap(asked, node.name);
     throw notRead(`node ${node.name} has no ${query.family} dump to walk the packet through`);
   };
 }
 
-/** Pasted text may list the flow of the packet: a tracked flow is not translated by the rules again. */
-function ofFlow(answer: PacketAnswer, node: NodeDump | null): PacketAnswer {
+/** A tracked flow is not translated by the rules again. */
+function ofFlow(answer: PacketAnswer, node: NodeDump): PacketAnswer {
   const {protocol, source, destination, port, sourcePort} = answer.query;
-  const flows = parseConntrack(node?.read('conntrack')?.toString('utf8') ?? '', protocol.toLowerCase());
+  const flows = parseConntrack(node.read('conntrack')?.toString('utf8') ?? '', protocol.toLowerCase());
   // A connection of TCP that is served keeps its endpoint by design: only its own packets belong to it.
   const isAsked = (flow: TrackedConnection): boolean =>
     protocol !== 'TCP' || isStuck(flow) || (sourcePort != null && flow.state === 'ESTABLISHED');
+  const endOf = ({reply}: TrackedConnection): string => joinHostPort(canonicalAddress(reply.source) ?? '', reply.sourcePort);
   const flow = [...flows]
     .filter(isAsked)
     .find(
-      ({original}) =>
-        canonicalAddress(original.source) === source &&
-        canonicalAddress(original.destination) === destination &&
-        original.destinationPort === port &&
-        (sourcePort == null || original.sourcePort === sourcePort),
+      own =>
+        canonicalAddress(own.original.source) === source &&
+        canonicalAddress(own.original.destination) === destination &&
+        own.original.destinationPort === port &&
+        (sourcePort == null || own.original.sourcePort === sourcePort) &&
+        answer.outcomes.every(outcome => (outcome.destination ?? outcome.rewrittenTo) !== endOf(own)),
     );
-  const end = flow === undefined ? null : joinHostPort(canonicalAddress(flow.reply.source) ?? '', flow.reply.sourcePort);
-  if (flow === undefined || answer.outcomes.some(outcome => (outcome.destination ?? outcome.rewrittenTo) === end)) return answer;
-  const tracked = `packets from source port ${flow.original.sourcePort} belong to the flow on line ${flow.line}, which goes to ${end} whatever the rules of table nat are now`;
-  const withFlow = (outcome: PacketAnswer['outcomes'][number]) => ({
-    ...outcome,
-    ...(sourcePort == null
-      ? {}
-      : {verdict: 'undecided' as const, condition: `sent to ${end}, where the tracked flow on line ${flow.line} leads`}),
-    reason: outcome.reason === undefined ? tracked : `${outcome.reason}; ${tracked}`,
-  });
-  return {...answer, outcomes: answer.outcomes.map(withFlow)};
+  if (flow === undefined) return answer;
+  const end = endOf(flow);
+  const from = `source port ${flow.original.sourcePort}`;
+  const tracked = `packets from ${from} belong to the flow on line ${flow.line} of conntrack, which goes to ${end} whatever the rules of table nat are now`;
+  if (sourcePort == null) return {...answer, tracked: {gist: `from ${from} still to ${end}, by a tracked flow`, text: tracked}};
+  const condition = `sent to ${end}, where the tracked flow on line ${flow.line} leads`;
+  return {
+    ...answer,
+    outcomes: answer.outcomes.map(outcome => ({
+      ...outcome,
+      verdict: 'undecided',
+      condition,
+      reason: outcome.reason === undefined ? tracked : `${outcome.reason}; ${tracked}`,
+    })),
+  };
 }
 
 /** Whether the source is a pod or a node of the cluster; null if it may be a pod that was not read. */

@@ -39,6 +39,12 @@ const half = (destination: string) => ({
 });
 const both = [half('10.1.0.1:8080'), half('10.1.1.2:8080')];
 
+test('packet does not count an address in the map that the API does not have as an endpoint', () => {
+  const stale = given(map => void map[clusterIP]?.push('10.1.1.9:8080'));
+  const [first] = packetRenderers.tree(answers(stale, {source: pod, destination: 'web'}), options).split('\n');
+  expect(first).toMatch(/2 endpoints, 33\.3% each or sent to 10\.1\.1\.9:8080, no endpoint \(33\.3%\)$/);
+});
+
 test('trace draws entry, agent, map and endpoints', () => {
   expect(trace(given())).toContain(`
    ├─ cluster IP 10.96.1.1:80 from a pod of this node → agent's table → kernel's map
@@ -75,7 +81,7 @@ test('packet answers from the map, by its slots, and says which entry it used', 
   expect(ask(given(), {source: pod, destination: 'web'})).toEqual(both);
   const slots = given(map => (map[clusterIP] = ['ClusterIP', '10.1.9.9:8080', 'backend 12 not found']));
   expect(ask(slots, {source: pod, destination: 'web'})).toEqual([
-    half('10.1.9.9:8080'),
+    {...half('10.1.9.9:8080'), reason: 'no endpoint of shop/web:http'},
     {verdict: 'drop', destination: null, probability: 0.5, reason: containing('no backend')},
   ]);
   const text = packetRenderers.tree(answers(slots, {source: pod, destination: 'web'}), options);

@@ -70,6 +70,49 @@ test('a packet that both backends of iptables translate has no certain outcome',
   expect(other[0]).toMatch(/ \(shop\/nodeport:http\) {2}3 endpoints, a third each$/);
 });
 
+describe('a tracked flow of the same addresses', () => {
+  const asked = {source: 'shop/web-3', destination: 'infra/dns', port: '53', protocol: 'udp'};
+  const flow = (end: string, source = '10.244.12.4') =>
+    `udp      17 25 src=${source} dst=10.96.0.10 sport=40000 dport=53 src=${end} dst=${source} sport=53 dport=40000 [ASSURED] mark=0 use=1\n`;
+  async function answer(conntrack: string, flags: object = asked): Promise<readonly string[]> {
+    const {nodes, ...rest} = await snapshotOf('healthy/1.36-iptables');
+    return linesOf({...rest, nodes: nodes.map(node => withFiles(node, {conntrack}))}, 'node-b', flags);
+  }
+
+  test('that keeps sending to a former endpoint is told in the first line and below', async () => {
+    const lines = await answer(flow('10.244.12.99'));
+    expect(lines[0]).toMatch(/2 endpoints, half each; from source port 40000 still to 10\.244\.12\.99:53, by a tracked flow$/);
+    expect(lines.join('\n')).toContain('packets from source port 40000 belong to the flow on line 1 of conntrack');
+  });
+
+  test('decides if its source port is asked for', async () => {
+    const [first] = await answer(flow('10.244.12.99'), {...asked, 'source-port': 40000});
+    expect(first).toMatch(/undetermined: sent to 10\.244\.12\.99:53, where the tracked flow on line 1 leads$/);
+  });
+
+  test.each([
+    ['leads where the rules lead', flow('10.244.11.9')],
+    ['is of another client', flow('10.244.12.99', '10.244.12.5')],
+  ])('is not told if it %s', async (_, conntrack) => {
+    expect((await answer(conntrack))[0]).toMatch(/2 endpoints, half each$/);
+  });
+});
+
+test('the first line of an undetermined outcome names the rule that decides, or what was not read', async () => {
+  const {nodes, ...rest} = await snapshotOf('healthy/1.36-iptables');
+  const first = (change: (dump: string) => string) => {
+    const changed = nodes.map(node => withFiles(node, {'iptables-save': change(node.read('iptables-save')?.toString() ?? '')}));
+    return linesOf({...rest, nodes: changed}, 'node-a')[0];
+  };
+  const limit = '-A FORWARD -p tcp -m hashlimit --hashlimit-above 10/sec --hashlimit-mode srcip --hashlimit-name x -j DROP';
+  expect(first(dump => dump.replace('-A FORWARD', `${limit}\n-A FORWARD`))).toMatch(
+    /undetermined: whether line \d+, DROP of FORWARD, matches is not known$/,
+  );
+  expect(first(dump => dump.slice(0, dump.indexOf('-A KUBE-SERVICES -d 10.96.1.1/32')))).toMatch(
+    /undetermined: the dump was truncated before the end of chain KUBE-SERVICES$/,
+  );
+});
+
 test('a packet whose source address a rule of another program replaces is answered, on one node and on several', async () => {
   const {nodes, ...rest} = await snapshotOf('healthy/1.36-iptables');
   const hook = '-A POSTROUTING -m comment --comment "kubernetes postrouting rules"';
