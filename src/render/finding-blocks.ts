@@ -52,8 +52,9 @@ export const causeBlocks = once((findings: readonly Finding[]): readonly Finding
     const shown = nodesOfOlder.get(first) ?? first;
     blocks.push({...shown, others: merged.slice(1), effects: effects.get(first) ?? [], reason: older.has(first) ? 'older-rules' : 'cause'});
   }
+  const takers = new Set(blocks.filter(({finding}) => finding.variant !== 'lost-replies').map(codeAndRules));
   return blocks
-    .map(block => ({block, order: orderOf(block)}))
+    .map(block => ({block, order: orderOf(block, takers)}))
     .sort((a, b) => compareOrders(a.order, b.order))
     .map(({block}) => block);
 });
@@ -76,7 +77,7 @@ export function compareOrders(a: readonly number[], b: readonly number[]): numbe
 }
 
 /** By severity; of one severity the block that explains most first, then the one that hits most pods; what a baseline knows, and advice about objects, come last. */
-function orderOf(block: FindingBlock): readonly number[] {
+function orderOf(block: FindingBlock, takers: ReadonlySet<string>): readonly number[] {
   const all = membersOf(block);
   const {code} = block.finding;
   const ofNode = Map.groupBy(all, ({node = ''}) => node);
@@ -86,6 +87,8 @@ function orderOf(block: FindingBlock): readonly number[] {
     Number(all.every(({known}) => known)),
     // What was not read makes a report incomplete.
     Number(!code.startsWith('ST9')),
+    // What a rule does to replies comes after the packets that the same rule takes: these lose all, replies perhaps a part.
+    Number(block.finding.variant === 'lost-replies' && takers.has(codeAndRules(block))),
     isCauseBlock(block) ? -block.effects.length - 1 : 0,
     // For how many pods all connections would be lost, together.
     -lost.reduce((sum, pods) => sum + pods, 0),
@@ -204,6 +207,10 @@ function likeness({finding: {code, severity, known, family, remedy}, nodes}: Fin
 }
 
 /** Whether the same rules of the node are what all of them found. */
+function codeAndRules({finding: {code, actual = []}}: FindingGroup): string {
+  return JSON.stringify([code, actual]);
+}
+
 function haveOneRule(groups: readonly FindingGroup[]): boolean {
   const rules = groups.map(({finding: {actual = []}}) => JSON.stringify(actual));
   return rules[0] !== '[]' && rules.every(text => text === rules[0]);

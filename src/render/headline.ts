@@ -1,5 +1,5 @@
 import type {Finding, ServiceName, Since, Variant} from '../model/finding.ts';
-import {entryText, throughEntry} from '../model/service-port.ts';
+import {entryNames, entryText, throughEntry} from '../model/service-port.ts';
 import {namesServices, type Report, type ReportedService} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
@@ -182,16 +182,17 @@ const what: Readonly<Record<string, string | Words>> = {
     const what = 'hang or leave the node in place of a refusal';
     return service === undefined ? `connections to Services without endpoints ${what}` : `has no endpoint, and connections ${what}`;
   },
-  ST213: ({entry}) => `kube-proxy refuses or drops connections${atEntry(entry)} although there are endpoints`,
-  ST214: ({share, entry}) => {
+  ST213: (finding, block) => `kube-proxy refuses or drops connections${atEntry(finding, block)} although there are endpoints`,
+  ST214: (finding, block) => {
     const why = 'a rule jumps to a chain that is empty or missing';
-    if (share === undefined) return `${why}, connections${atEntry(entry)} that meet it are lost`;
+    const {share} = finding;
+    if (share === undefined) return `${why}, connections${atEntry(finding, block)} that meet it are lost`;
     return share > 0.999 ? `all connections are lost, ${why}` : `${Math.round(share * 100)}% of the connections are lost, ${why}`;
   },
-  ST216: ({variant, severity, affects, entry}) =>
-    variant === 'misnamed-chain'
+  ST216: (finding, block) =>
+    finding.variant === 'misnamed-chain'
       ? 'the chain of an endpoint has not the name that kube-proxy gives it'
-      : `a rule that kube-proxy did not write ${severity === 'error' ? 'takes packets' : 'changes packets'}${toServices(affects)}${atEntry(entry)}`,
+      : `a rule that kube-proxy did not write ${finding.severity === 'error' ? 'takes packets' : 'changes packets'}${where(finding, block)}`,
   ST217: 'a rule is missing',
   ST219: "the load balancer's health checks are blocked",
   ST301: ({gist = "a base chain does not lead to kube-proxy's chains", variant}) =>
@@ -205,16 +206,14 @@ const what: Readonly<Record<string, string | Words>> = {
     finding.affects === undefined
       ? `no Service works${isOfAllFamilies(block, report) ? '' : ` over ${finding.family}`}, kube-proxy's rules are missing`
       : `${plural(finding.affects.length, 'Service')} ${finding.affects.length === 1 ? 'does' : 'do'} not answer, most rules that lead to Services are missing`,
-  ST401: ({entry, affects, actual, variant}, block) =>
-    actual?.some(({text}) => untracked.test(text)) === true
-      ? `packets${toServices(affects)}${atEntry(entry)} are exempt from connection tracking, and reach no endpoint`
-      : variant === 'lost-host-port'
+  ST401: (finding, block) =>
+    finding.actual?.some(({text}) => untracked.test(text)) === true
+      ? `packets${where(finding, block)} are exempt from connection tracking, and reach no endpoint`
+      : finding.variant === 'lost-host-port'
         ? 'a host port does not reach its pod, an older rule takes its packets'
-        : `a rule of another program takes ${partOf(block) || 'the '}packets${toServices(affects)}${atEntry(entry)}`,
-  ST402: ({entry, affects, variant}, block) => {
-    const what = variant === 'lost-replies' ? `replies${toServices(affects, 'of')}` : `packets${toServices(affects)}`;
-    return `a rule of another program drops or refuses ${partOf(block)}${what}${atEntry(entry)}`;
-  },
+        : `a rule of another program takes ${partOf(block) || 'the '}packets${where(finding, block)}`,
+  ST402: (finding, block) =>
+    `a rule of another program drops or refuses ${partOf(block)}${finding.variant === 'lost-replies' ? 'replies' : 'packets'}${where(finding, block)}`,
   ST403: 'a rule on the path cannot be evaluated',
   ST501: ({affects: [first] = []}) =>
     `both backends of iptables hold Service rules, and disagree${first === undefined ? '' : ` about ${namespacedName(first)}`}`,
@@ -292,12 +291,19 @@ function by(program: Finding['program']): string {
   return program === undefined ? '' : ` by ${program}`;
 }
 
-function atEntry(entry: Finding['entry']): string {
-  return entry === undefined ? '' : ` at its ${entryText(entry)}`;
+/** ` at its node port 30080`; ` at their node ports` of several Services; empty where they differ in kind. */
+function atEntry({entry}: Finding, block: FindingBlock): string {
+  if (entry !== undefined) return ` at its ${entryText(entry)}`;
+  const kinds = new Set(membersOf(block).map(finding => finding.entry?.kind));
+  const [kind] = kinds;
+  return kind === undefined || kinds.size > 1 ? '' : ` at their ${entryNames[kind]}s`;
 }
 
-function toServices(affects: Finding['affects'], to: 'to' | 'of' = 'to'): string {
-  return affects === undefined || affects.length < 2 ? '' : ` ${to} ${plural(affects.length, 'Service')}`;
+/** ` to 3 Services at their node ports`, as far as the place that is named before does not say it. */
+function where(finding: Finding, block: FindingBlock): string {
+  const {affects = [], variant} = finding;
+  const services = affects.length < 2 ? '' : ` ${variant === 'lost-replies' ? 'of' : 'to'} ${plural(affects.length, 'Service')}`;
+  return services + atEntry(finding, block);
 }
 
 /** `33% of the `; empty where it is all of them, or not known. */

@@ -136,7 +136,15 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').replace(['-A KUBE-SERVICES', '198.51.100.10/32'], '198.51.100.10', '198.51.100.19'),
     ],
     [
-      'shop/external-ips and 15 more Services on node-b: packets are exempt from connection tracking, and reach no endpoint (ST401)',
+      // The rule also takes the replies to the few connections whose masqueraded port is one of these.
+      'infra/dual and 11 more Services on node-b: a rule of another program drops or refuses packets at their node ports (ST402) and 1 more cause',
+      given =>
+        given
+          .rules('node-b')
+          .insertBefore(['*filter'], '*raw\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -p tcp -m tcp --dport 30000:32767 -j DROP\nCOMMIT'),
+    ],
+    [
+      'shop/external-ips and 15 more Services on node-b: packets at their cluster IPs are exempt from connection tracking, and reach no endpoint (ST401)',
       given =>
         given
           .rules('node-b')
