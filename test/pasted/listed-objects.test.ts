@@ -13,7 +13,7 @@ describe('a list of Services', () => {
 
   test('names those that wait for an external IP, and what does not wait for it', () => {
     expect(said('$ kubectl get svc', heading, ...rows)).toMatch(
-      /^is what kubectl get prints, without rules\. web \(10\.43\.12\.7, 80:31380\/TCP\): no controller .* gave it an address.*node ports do not depend on that/,
+      /^is what kubectl prints, without rules\. web \(10\.43\.12\.7, 80:31380\/TCP\): no controller .* gave it an address.*node ports do not depend on that/,
     );
   });
 
@@ -26,7 +26,7 @@ describe('a list of Services', () => {
   });
 
   test('is said to show no rules where none waits, and the Endpoints without addresses are named', () => {
-    expect(said(heading, rows[0] ?? '')).toMatch(/^is what kubectl get prints, without rules\. To see/);
+    expect(said(heading, rows[0] ?? '')).toMatch(/^is what kubectl prints, without rules\. To see/);
     expect(said('NAME   ENDPOINTS           AGE', 'web    10.42.0.7:8080      3m', 'db     <none>              3m')).toContain(
       'db: no endpoint: kube-proxy refuses connections by design',
     );

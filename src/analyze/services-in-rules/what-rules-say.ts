@@ -1,3 +1,4 @@
+import {joinHostPort} from '../../model/address.ts';
 import type {NftChain, NftRule, NftRuleset} from '../../model/nft-ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import {type Chain, matchOptionOf, optionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
@@ -10,7 +11,9 @@ export function closedEntries(traces: readonly PortTrace[]): readonly string[] {
   const closed = traces.flatMap(({service, port, entries}) =>
     entries.flatMap(({entry, endpoints, end}) => {
       if (endpoints.length > 0 || end?.rule == null || (end.verdict !== 'rejected' && end.verdict !== 'dropped')) return [];
-      return [{name: servicePortText(service, port), at: entryText(entry), why: whyClosed(end.verdict, end.rule.text)}];
+      // A Local policy is that of any address of the Service.
+      const at = end.rule.text.endsWith(' : drop') && entry.address !== null ? joinHostPort(entry.address, entry.port) : entryText(entry);
+      return [{name: servicePortText(service, port), at, why: whyClosed(end.verdict, end.rule.text)}];
     }),
   );
   return [...Map.groupBy(closed, ({why}) => why)].map(([why, all]) => {
@@ -29,7 +32,7 @@ function whyClosed(verdict: 'rejected' | 'dropped', rule: string): string {
     return /^(?:TCP|UDP|SCTP|-A -[tu]) /.test(rule)
       ? 'refuses connections: the virtual server has no real server, or all have the weight 0'
       : 'refuses connections: for kube-proxy it has no endpoint';
-  return rule.includes('no local endpoints')
+  return /no local endpoints| : drop$/.test(rule)
     ? 'is dropped: for kube-proxy it has no endpoint on this node, and its traffic policy is Local'
     : 'is dropped: for kube-proxy it has no endpoint';
 }

@@ -11,6 +11,12 @@ export interface KnownFailure {
   readonly mayBeCalico?: true;
 }
 
+/** Three lines each: the pattern of a line of a log, the cause, and the remedy. */
+function failures(text: TemplateStringsArray, ...values: readonly string[]): readonly KnownFailure[] {
+  const rows = String.raw(text, ...values).matchAll(/^(\S.*)\n {2}(.*)\n {2}(.*)$/gm);
+  return [...rows].map(([, pattern = '', cause = '', remedy = '']) => ({pattern: new RegExp(pattern, 'i'), cause, remedy}));
+}
+
 const kernelModules =
   'Install the kernel modules of the distribution (kernel-modules-extra on RHEL, linux-modules-extra on Ubuntu), load them, and let';
 
@@ -23,139 +29,85 @@ const noScheduler: KnownFailure = {
 
 /** Of rules that the node refuses, the more special ones first. The patterns are what kube-proxy, iptables, nft and Go print. */
 const failuresOfRules: readonly KnownFailure[] = [
-  {
-    pattern: /(?:holding the xtables lock|xtables lock.*(?:timed? ?out|failed)|Resource temporarily unavailable.*xtables)/i,
-    cause: 'another program holds the lock of iptables',
-    remedy: 'Find the program that runs iptables all the time or hangs in it (lsof /run/xtables.lock on the node), and stop it.',
-  },
-  {
-    pattern: /(?:ip6?tables|error (?:creating|checking|appending) (?:chain|rule)).*executable file not found/i,
-    cause: 'there is no iptables where the program runs',
-    remedy: 'Install iptables there, or use the image that belongs to the version.',
-  },
-  {
-    pattern: /nfacct.*(?:not supported|missing kernel module|failed|error|no such)|(?:couldn't load match|failed).*nfacct/i,
-    cause: 'the kernel lacks the module xt_nfacct, which the rules of this kube-proxy match with (kubernetes#142068)',
-    remedy: 'Load the module xt_nfacct, or use a kube-proxy in which the probe was corrected.',
-  },
-  {
-    pattern: /Couldn't (?:load|find) target [`']KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-/i,
-    cause: 'another program deletes chains of kube-proxy between its syncs',
-    mayBeCalico: true,
-    remedy:
-      'Find the program that deletes chains of kube-proxy (a network plugin that replaces kube-proxy, such as Calico in eBPF mode, or a firewall), and run only one of the two.',
-  },
-  {
-    pattern: /Couldn't (?:load|find) target [`']KUBE-MARK-DROP'/i,
-    cause: 'the chain KUBE-MARK-DROP is not there, which kubelet creates in each family that it knows',
-    remedy: 'Restart kubelet on this node, and check that it and kube-proxy are set for the same families.',
-  },
-  {
-    pattern:
-      /unknown option "--(?:xor-mark|random-fully)"|Couldn't (?:load|find) (?:match|target) [`'][^']+'|Extension \w+ revision \d+ not supported|missing kernel module/i,
-    cause: 'the kernel or iptables of the node lacks an extension that the rules need, and one such rule makes the whole restore fail',
-    remedy: `${kernelModules} kube-proxy try again.`,
-  },
-  {
-    pattern:
-      /nf_conntrack(?:_max|\/parameters\/hashsize)?:? .*(?:no such file|read-only file system|permission denied|operation not (?:supported|permitted))/i,
-    cause: 'kube-proxy cannot set the limit of tracked connections, and ends',
-    remedy:
-      'Load nf_conntrack on the node (modprobe nf_conntrack). If the node is a container, set conntrack.maxPerCore: 0 in the configuration of kube-proxy, so that it leaves the limit alone.',
-  },
-  {
-    pattern: /modprobe: ERROR: could not insert '(?!ip_vs)\w+': Exec format error/i,
-    cause:
-      'the modprobe of the image of kube-proxy cannot load the modules of this kernel, mostly because they are compressed in another way',
-    remedy:
-      'Load the modules on the node itself, which has a modprobe of its own (ip_tables, iptable_nat, iptable_filter, iptable_mangle; ip6 likewise; for every boot in /etc/modules-load.d). kube-proxy then finds them.',
-  },
-  {
-    pattern: /Could not process rule: No such file or directory.*\bfib [sd]addr\b/i,
-    cause: 'the kernel refuses rules with fib: mostly it lacks the modules nft_fib, nft_fib_ipv4 and nft_fib_ipv6',
-    remedy: `${kernelModules} kube-proxy try again (CONFIG_NFT_FIB_IPV4 and CONFIG_NFT_FIB_IPV6 of the kernel), or use iptables mode.`,
-  },
-  {
-    pattern:
-      /(?:can't use (?:the )?IPVS proxier(?!: error getting ipset)|IPVS proxier will not be used|Native loadbalancing will not work|(?:Running modprobe|modprobe: FATAL: Module) ip_vs\S* (?:failed|not found)|(?:add|get) IPVS service.*no such file or directory)/i,
-    cause: 'the kernel lacks the modules of IPVS',
-    remedy:
-      'Load ip_vs, ip_vs_rr (or the module of the scheduler that is set), ip_vs_wrr, ip_vs_sh and nf_conntrack on the node, or set another mode in the configuration of kube-proxy.',
-    explainedBy: [noScheduler],
-  },
-  {
-    pattern: /parseIP Error ip=\[/i,
-    cause: 'it cannot read real servers as kernels before 3.18 list them (kubernetes#89520), and does not change them',
-    remedy: 'Upgrade the kernel of the node (3.10 of RHEL 7 is such a one), or use a kube-proxy in which this was corrected.',
-  },
-  {
-    pattern: /(?:unable to initialize Netlink socket|Could not fetch rule set generation id: (?!Permission))/i,
-    cause: 'the kernel does not know what iptables or nft ask of nf_tables: a module is missing, or the kernel is too old for the image',
-    remedy: 'Load nf_tables on the node. If that fails, use a newer kernel, or iptables-legacy and iptables mode.',
-  },
-  {
-    pattern: /(?:can't initialize ip6?tables table|Table does not exist \(do you need to insmod|modprobe: (?:FATAL|ERROR))/i,
-    cause: 'the kernel has no such table of iptables: a module is missing',
-    remedy: `${kernelModules} kube-proxy try again; or use nftables mode, where the kernel has no iptables any more.`,
-  },
-  {
-    pattern: /\bnft(?:ables)?\b.*signal: (?:segmentation fault|aborted|bus error|illegal instruction)/i,
-    cause: 'the nft in the image of kube-proxy crashes, and crashes again after a restart',
-    remedy:
-      'Use an image of kube-proxy with a newer nft. A restart does not help: the nft crashes on tables that are on the node (nft list ruleset).',
-  },
-  {
-    pattern: /JSON support not compiled-in/i,
-    cause: 'the nft in the image of kube-proxy cannot print JSON, which kube-proxy reads',
-    remedy: 'Use the image of kube-proxy that belongs to its version, or one whose nft was built with JSON.',
-  },
-  {
-    pattern:
-      /(?:table|chain) `\w+' .*?is incompatible, use 'nft' tool|(?:nft|netlink): .*(?:cache initialization failed|Assertion .* failed|core dumped|segmentation fault)/i,
-    cause: 'the nft or iptables of the image cannot read tables that a newer program wrote',
-    remedy:
-      'Use an image of kube-proxy with a newer nft, or have the other program write its rules with an older one. The tables are in nft list ruleset.',
-  },
-  {
-    pattern: /in nftables mode requires (?:kernel|the nft)|could not find nftables binary/i,
-    cause: 'the kernel or nft of the node is too old for nftables mode',
-    remedy: 'Use a node with Linux 5.13 and nft 1.0.1 or later, or set mode: iptables in the configuration of kube-proxy.',
-  },
-  {
-    pattern: /error getting ipset version/i,
-    cause: 'ipset does not run: the image of kube-proxy lacks it or its libraries, or the kernel lacks ip_set',
-    remedy: 'Run ipset --version in the image of kube-proxy and on the node, and modprobe ip_set on the node.',
-  },
-  {
-    pattern: /(?:error creating ipset|Failed to make sure ip set)|ipset v\S+: Unknown argument/i,
-    cause: 'ipset cannot create the sets that the rules of IPVS mode match with: it is too old, or the kernel lacks the type',
-    remedy:
-      'Create one by hand on the node (ipset create TRY hash:ip,port,ip comment; ipset destroy TRY): what it answers is the reason. Then update ipset, or load ip_set_hash_ipport, ip_set_hash_ipportip, ip_set_hash_ipportnet, ip_set_hash_ip and ip_set_bitmap_port.',
-  },
-  {
-    pattern: /(?:cannot parse '\w+' as a protocol|Failed to add entry: .* to ip ?set)/i,
-    cause: 'ipset cannot write entries of the sets that the rules of IPVS mode match with: mostly its image has no /etc/protocols',
-    remedy: 'Use an image of kube-proxy with /etc/protocols and /etc/services, or mount those of the node.',
-  },
-  {
-    pattern:
-      /\bip6tables\S* .*host\/network `[\d.]+(?:\/\d+)?' not found|\biptables\S* .*host\/network `[\da-f]*:[\da-f:]*(?:\/\d+)?' not found/i,
-    cause: 'its rules of one family of addresses have an address of the other, and such a rule makes the whole restore fail',
-    remedy:
-      'Find the address that the line names in externalIPs, loadBalancerSourceRanges and status.loadBalancer of the Services (kubectl get services -A -o yaml), or in clusterCIDR and nodePortAddresses of kube-proxy, and remove it.',
-  },
-  {
-    pattern:
-      /(?:invalid CIDR address|invalid mask `|host\/network `[^']*' not found|Bad argument `(?:-j|KUBE-SVC-\w+)'|clusterCIDR.*(?:invalid|must be))/i,
-    cause: 'a CIDR in its settings is not valid, and a rule with it makes the whole restore fail',
-    remedy: 'Correct clusterCIDR (or --cluster-cidr) and nodePortAddresses in the configuration of kube-proxy.',
-  },
-  {
-    pattern: /(?:Error: Interface does not exist|iifname? .*\*.*(?:error|invalid)|bridgeInterface|interfaceNamePrefix)/i,
-    cause: 'the interface or prefix by which it detects local traffic is not one that nft accepts',
-    remedy:
-      'Correct detectLocal in the configuration of kube-proxy: nftables mode before 1.33.6 and 1.34.2 cannot use InterfaceNamePrefix.',
-  },
+  ...failures`
+(?:holding the xtables lock|xtables lock.*(?:timed? ?out|failed)|Resource temporarily unavailable.*xtables)
+  another program holds the lock of iptables
+  Find the program that runs iptables all the time or hangs in it (lsof /run/xtables.lock on the node), and stop it.
+(?:ip6?tables|error (?:creating|checking|appending) (?:chain|rule)).*executable file not found
+  there is no iptables where the program runs
+  Install iptables there, or use the image that belongs to the version.
+nfacct.*(?:not supported|missing kernel module|failed|error|no such)|(?:couldn't load match|failed).*nfacct
+  the kernel lacks the module xt_nfacct, which the rules of this kube-proxy match with (kubernetes#142068)
+  Load the module xt_nfacct, or use a kube-proxy in which the probe was corrected.
+`,
+  ...failures`
+Couldn't (?:load|find) target [\`']KUBE-(?:SVC|SVL|SEP|EXT|FW|XLB)-
+  another program deletes chains of kube-proxy between its syncs
+  Find the program that deletes chains of kube-proxy (a network plugin that replaces kube-proxy, such as Calico in eBPF mode, or a firewall), and run only one of the two.
+`.map(failure => ({...failure, mayBeCalico: true as const})),
+  ...failures`
+Couldn't (?:load|find) target [\`']KUBE-MARK-DROP'
+  the chain KUBE-MARK-DROP is not there, which kubelet creates in each family that it knows
+  Restart kubelet on this node, and check that it and kube-proxy are set for the same families.
+unknown option "--(?:xor-mark|random-fully)"|Couldn't (?:load|find) (?:match|target) [\`'][^']+'|Extension \w+ revision \d+ not supported|missing kernel module
+  the kernel or iptables of the node lacks an extension that the rules need, and one such rule makes the whole restore fail
+  ${kernelModules} kube-proxy try again.
+nf_conntrack(?:_max|/parameters/hashsize)?:? .*(?:no such file|read-only file system|permission denied|operation not (?:supported|permitted))
+  kube-proxy cannot set the limit of tracked connections, and ends
+  Load nf_conntrack on the node (modprobe nf_conntrack). If the node is a container, set conntrack.maxPerCore: 0 in the configuration of kube-proxy, so that it leaves the limit alone.
+modprobe: ERROR: could not insert '(?!ip_vs)\w+': Exec format error
+  the modprobe of the image of kube-proxy cannot load the modules of this kernel, mostly because they are compressed in another way
+  Load the modules on the node itself, which has a modprobe of its own (ip_tables, iptable_nat, iptable_filter, iptable_mangle; ip6 likewise; for every boot in /etc/modules-load.d). kube-proxy then finds them.
+Could not process rule: No such file or directory.*\bfib [sd]addr\b
+  the kernel refuses rules with fib: mostly it lacks the modules nft_fib, nft_fib_ipv4 and nft_fib_ipv6
+  ${kernelModules} kube-proxy try again (CONFIG_NFT_FIB_IPV4 and CONFIG_NFT_FIB_IPV6 of the kernel), or use iptables mode.
+`,
+  ...failures`
+(?:can't use (?:the )?IPVS proxier(?!: error getting ipset)|IPVS proxier will not be used|Native loadbalancing will not work|(?:Running modprobe|modprobe: FATAL: Module) ip_vs\S* (?:failed|not found)|(?:add|get) IPVS service.*no such file or directory)
+  the kernel lacks the modules of IPVS
+  Load ip_vs, ip_vs_rr (or the module of the scheduler that is set), ip_vs_wrr, ip_vs_sh and nf_conntrack on the node, or set another mode in the configuration of kube-proxy.
+`.map(failure => ({...failure, explainedBy: [noScheduler]})),
+  ...failures`
+parseIP Error ip=\[
+  it cannot read real servers as kernels before 3.18 list them (kubernetes#89520), and does not change them
+  Upgrade the kernel of the node (3.10 of RHEL 7 is such a one), or use a kube-proxy in which this was corrected.
+(?:unable to initialize Netlink socket|Could not fetch rule set generation id: (?!Permission))
+  the kernel does not know what iptables or nft ask of nf_tables: a module is missing, or the kernel is too old for the image
+  Load nf_tables on the node. If that fails, use a newer kernel, or iptables-legacy and iptables mode.
+(?:can't initialize ip6?tables table|Table does not exist \(do you need to insmod|modprobe: (?:FATAL|ERROR))
+  the kernel has no such table of iptables: a module is missing
+  ${kernelModules} kube-proxy try again; or use nftables mode, where the kernel has no iptables any more.
+\bnft(?:ables)?\b.*signal: (?:segmentation fault|aborted|bus error|illegal instruction)
+  the nft in the image of kube-proxy crashes, and crashes again after a restart
+  Use an image of kube-proxy with a newer nft. A restart does not help: the nft crashes on tables that are on the node (nft list ruleset).
+JSON support not compiled-in
+  the nft in the image of kube-proxy cannot print JSON, which kube-proxy reads
+  Use the image of kube-proxy that belongs to its version, or one whose nft was built with JSON.
+(?:table|chain) \`\w+' .*?is incompatible, use 'nft' tool|(?:nft|netlink): .*(?:cache initialization failed|Assertion .* failed|core dumped|segmentation fault)
+  the nft or iptables of the image cannot read tables that a newer program wrote
+  Use an image of kube-proxy with a newer nft, or have the other program write its rules with an older one. The tables are in nft list ruleset.
+in nftables mode requires (?:kernel|the nft)|could not find nftables binary
+  the kernel or nft of the node is too old for nftables mode
+  Use a node with Linux 5.13 and nft 1.0.1 or later, or set mode: iptables in the configuration of kube-proxy.
+error getting ipset version
+  ipset does not run: the image of kube-proxy lacks it or its libraries, or the kernel lacks ip_set
+  Run ipset --version in the image of kube-proxy and on the node, and modprobe ip_set on the node.
+(?:error creating ipset|Failed to make sure ip set)|ipset v\S+: Unknown argument
+  ipset cannot create the sets that the rules of IPVS mode match with: it is too old, or the kernel lacks the type
+  Create one by hand on the node (ipset create TRY hash:ip,port,ip comment; ipset destroy TRY): what it answers is the reason. Then update ipset, or load ip_set_hash_ipport, ip_set_hash_ipportip, ip_set_hash_ipportnet, ip_set_hash_ip and ip_set_bitmap_port.
+(?:cannot parse '\w+' as a protocol|Failed to add entry: .* to ip ?set)
+  ipset cannot write entries of the sets that the rules of IPVS mode match with: mostly its image has no /etc/protocols
+  Use an image of kube-proxy with /etc/protocols and /etc/services, or mount those of the node.
+\bip6tables\S* .*host/network \`[\d.]+(?:/\d+)?' not found|\biptables\S* .*host/network \`[\da-f]*:[\da-f:]*(?:/\d+)?' not found
+  its rules of one family of addresses have an address of the other, and such a rule makes the whole restore fail
+  Find the address that the line names in externalIPs, loadBalancerSourceRanges and status.loadBalancer of the Services (kubectl get services -A -o yaml), or in clusterCIDR and nodePortAddresses of kube-proxy, and remove it.
+(?:invalid CIDR address|invalid mask \`|host/network \`[^']*' not found|Bad argument \`(?:-j|KUBE-SVC-\w+)'|clusterCIDR.*(?:invalid|must be))
+  a CIDR in its settings is not valid, and a rule with it makes the whole restore fail
+  Correct clusterCIDR (or --cluster-cidr) and nodePortAddresses in the configuration of kube-proxy.
+(?:Error: Interface does not exist|iifname? .*\*.*(?:error|invalid)|bridgeInterface|interfaceNamePrefix)
+  the interface or prefix by which it detects local traffic is not one that nft accepts
+  Correct detectLocal in the configuration of kube-proxy: nftables mode before 1.33.6 and 1.34.2 cannot use InterfaceNamePrefix.
+`,
 ];
 
 /** The API server answered. */
@@ -169,150 +121,110 @@ const checkServer = 'Check the server in the kubeconfig of kube-proxy, and the w
 
 /** Of kube-proxy itself, and of the API server. */
 const otherFailures: readonly KnownFailure[] = [
-  {
-    pattern: /is forbidden: User .* cannot (?:list|watch|get|create|patch) resource/i,
-    cause: 'the API server does not let kube-proxy read Services, EndpointSlices or Nodes',
-    remedy: 'Bind the ClusterRole system:node-proxier to the user that the line names.',
-  },
-  {
-    pattern:
-      /(?:you must be root|Operation not permitted|can't open lock file.*Permission denied|Permission denied \(you must|\/proc\/sys\/\S+: (?:read-only|permission denied))/i,
-    cause: 'kube-proxy lacks the rights on the node',
-    remedy: 'Set securityContext.privileged: true on its container, and look for SELinux or AppArmor denials.',
-  },
-  {
-    pattern: /x509: (?:certificate is valid for|cannot validate certificate for)/i,
-    cause: 'the certificate of the API server is not for the address at which kube-proxy asks it',
-    remedy: 'Set server in the kubeconfig of kube-proxy to a name or address that the line names, or renew the certificate with this one.',
-  },
-  {
-    pattern: /the server could not find the requested resource/i,
-    cause: 'the API server does not serve a version of the API that this kube-proxy asks for',
-    remedy: 'Use the kube-proxy of the version of the API server: it may be up to three minors older, and never newer.',
-  },
-  {
-    pattern: /(?:x509: |Unauthorized|the server has asked for the client to provide credentials)/i,
-    cause: 'the API server and kube-proxy do not accept the credentials of each other',
-    remedy: 'Renew the certificate or the token in the kubeconfig of kube-proxy, and check the clock of the node.',
-  },
-  {
-    pattern:
-      /(?<!Dial failed: )dial tcp \S+: (?:(?:connect|getsockopt): )?(?:connection refused|i\/o timeout|no route to host|network is unreachable)|dial tcp: lookup \S+|(?:failed to (?:list|watch)|Get \\?"?https:).*(?:TLS handshake timeout|deadline exceeded|Client\.Timeout exceeded)/i,
-    cause: 'kube-proxy does not reach the API server',
-    remedy: checkServer,
-    endedBy: isServed,
-  },
-  {
-    pattern: /(?:failed to select a host interface|Unable to select an IP|no default routes? found)/i,
-    cause: 'the node has no default route, by which kube-proxy finds its address',
-    remedy: 'Give the node a default route, or set bindAddress (--bind-address) of kube-proxy to the address of the node.',
-  },
-  {
-    pattern: /nodes? \\?"[^"]*" not found/i,
-    cause: 'there is no Node of the name under which kube-proxy runs',
-    remedy: 'Start kube-proxy with --hostname-override set to the name of the Node object (metadata.name).',
-    endedBy: isStarted,
-  },
-  {
-    pattern: /(?:strict decoding error|unknown flag|unable to decode|error unmarshaling|failed to load config|invalid configuration)/i,
-    cause: 'kube-proxy does not understand its configuration or a flag',
-    remedy: 'Correct the field or flag that the line names: fields of newer versions are errors in older ones.',
-  },
-  {
-    pattern: /(?:failed complete|command failed|invalid configuration).*(?:: |err=")(?:open|stat) \S+: no such file or directory/i,
-    cause: 'a file that kube-proxy is told to read is not there',
-    remedy: 'Mount the file that the line names, or correct --config and clientConnection.kubeconfig.',
-  },
-  {
-    pattern: /\b(?:accept|dial|socket|open) .*too many open files/i,
-    cause: 'the process has no file descriptors left, of which each connection takes one',
-    remedy: 'Find out which connections it holds (ss -tnp on the node), and raise its limit of open files (LimitNOFILE, ulimit -n).',
-  },
-  {
-    pattern: /too many open files/i,
-    cause: 'the node has no inotify instances or files left',
-    remedy: 'Raise fs.inotify.max_user_instances and fs.inotify.max_user_watches on the node.',
-  },
-  {
-    pattern: /^panic: |Observed a panic: /,
-    cause: 'kube-proxy crashed by a fault of its own code, and writes no rules until it is started again',
-    remedy: 'Use the newest patch release of its version. The lines below name the function, by which known bugs are found.',
-    endedBy: isServed,
-  },
-  {
-    pattern: /bind: address already in use/i,
-    cause: 'another process listens on a port of kube-proxy or on a node port',
-    remedy:
-      'Find the process (ss -ltnp on the node): often a second kube-proxy. Stop it, or give it another port. Of node ports that work, kube-proxy 1.23.0 says it without harm (kubernetes#107170).',
-  },
+  ...failures`
+is forbidden: User .* cannot (?:list|watch|get|create|patch) resource
+  the API server does not let kube-proxy read Services, EndpointSlices or Nodes
+  Bind the ClusterRole system:node-proxier to the user that the line names.
+(?:you must be root|Operation not permitted|can't open lock file.*Permission denied|Permission denied \(you must|/proc/sys/\S+: (?:read-only|permission denied))
+  kube-proxy lacks the rights on the node
+  Set securityContext.privileged: true on its container, and look for SELinux or AppArmor denials.
+x509: (?:certificate is valid for|cannot validate certificate for)
+  the certificate of the API server is not for the address at which kube-proxy asks it
+  Set server in the kubeconfig of kube-proxy to a name or address that the line names, or renew the certificate with this one.
+the server could not find the requested resource
+  the API server does not serve a version of the API that this kube-proxy asks for
+  Use the kube-proxy of the version of the API server: it may be up to three minors older, and never newer.
+(?:x509: |Unauthorized|the server has asked for the client to provide credentials)
+  the API server and kube-proxy do not accept the credentials of each other
+  Renew the certificate or the token in the kubeconfig of kube-proxy, and check the clock of the node.
+`,
+  ...failures`
+(?<!Dial failed: )dial tcp \S+: (?:(?:connect|getsockopt): )?(?:connection refused|i/o timeout|no route to host|network is unreachable)|dial tcp: lookup \S+|(?:failed to (?:list|watch)|Get \\?"?https:).*(?:TLS handshake timeout|deadline exceeded|Client\.Timeout exceeded)
+  kube-proxy does not reach the API server
+  ${checkServer}
+`.map(failure => ({...failure, endedBy: isServed})),
+  ...failures`
+(?:failed to select a host interface|Unable to select an IP|no default routes? found)
+  the node has no default route, by which kube-proxy finds its address
+  Give the node a default route, or set bindAddress (--bind-address) of kube-proxy to the address of the node.
+`,
+  ...failures`
+nodes? \\?"[^"]*" not found
+  there is no Node of the name under which kube-proxy runs
+  Start kube-proxy with --hostname-override set to the name of the Node object (metadata.name).
+`.map(failure => ({...failure, endedBy: isStarted})),
+  ...failures`
+(?:strict decoding error|unknown flag|unable to decode|error unmarshaling|failed to load config|invalid configuration)
+  kube-proxy does not understand its configuration or a flag
+  Correct the field or flag that the line names: fields of newer versions are errors in older ones.
+(?:failed complete|command failed|invalid configuration).*(?:: |err=")(?:open|stat) \S+: no such file or directory
+  a file that kube-proxy is told to read is not there
+  Mount the file that the line names, or correct --config and clientConnection.kubeconfig.
+\b(?:accept|dial|socket|open) .*too many open files
+  the process has no file descriptors left, of which each connection takes one
+  Find out which connections it holds (ss -tnp on the node), and raise its limit of open files (LimitNOFILE, ulimit -n).
+too many open files
+  the node has no inotify instances or files left
+  Raise fs.inotify.max_user_instances and fs.inotify.max_user_watches on the node.
+`,
+  ...failures`
+^panic: |Observed a panic: 
+  kube-proxy crashed by a fault of its own code, and writes no rules until it is started again
+  Use the newest patch release of its version. The lines below name the function, by which known bugs are found.
+`.map(failure => ({...failure, endedBy: isServed})),
+  ...failures`
+bind: address already in use
+  another process listens on a port of kube-proxy or on a node port
+  Find the process (ss -ltnp on the node): often a second kube-proxy. Stop it, or give it another port. Of node ports that work, kube-proxy 1.23.0 says it without harm (kubernetes#107170).
+`,
 ];
 
 /** All that are known, those that say more first. */
 export const knownFailures: readonly KnownFailure[] = [
   ...failuresOfRules,
   ...otherFailures,
-  {
-    pattern: /(?:can't determine this node's IP|Failed to retrieve node (?:info|IPs?))/i,
-    cause: 'kube-proxy could not read the Node of its own name',
-    remedy: `Compare the name under which it runs (--hostname-override, else the host name) with metadata.name of the Nodes. ${checkServer}`,
-    explainedBy: otherFailures,
-    endedBy: isStarted,
-  },
-  {
-    pattern: /failed to (?:list|watch) \*(?!v1\.(?:Pod|Namespace|Secret|ConfigMap)\b)\S+/i,
-    cause: 'kube-proxy does not get Services and endpoints from the API server',
-    remedy: checkServer,
-    explainedBy: otherFailures,
-    endedBy: isServed,
-  },
-  {
-    pattern:
-      /(?:(?:iptables|ip6tables|nft)(?:-restore)?.*(?:line \d+ failed|exit status \d)|Failed to execute iptables-restore|nftables sync failed|Could not process rule|Device or resource busy)/i,
-    cause: 'the kernel or iptables refuses its rules, and all changes with them',
-    remedy:
-      'Find the rule in the lines after this one in the log. Rules of kube-proxy that contradict each other are rewritten when it is restarted.',
-    explainedBy: failuresOfRules,
-  },
+  ...failures`
+(?:can't determine this node's IP|Failed to retrieve node (?:info|IPs?))
+  kube-proxy could not read the Node of its own name
+  Compare the name under which it runs (--hostname-override, else the host name) with metadata.name of the Nodes. ${checkServer}
+`.map(failure => ({...failure, explainedBy: otherFailures, endedBy: isStarted})),
+  ...failures`
+failed to (?:list|watch) \*(?!v1\.(?:Pod|Namespace|Secret|ConfigMap)\b)\S+
+  kube-proxy does not get Services and endpoints from the API server
+  ${checkServer}
+`.map(failure => ({...failure, explainedBy: otherFailures, endedBy: isServed})),
+  ...failures`
+(?:(?:iptables|ip6tables|nft)(?:-restore)?.*(?:line \d+ failed|exit status \d)|Failed to execute iptables-restore|nftables sync failed|Could not process rule|Device or resource busy)
+  the kernel or iptables refuses its rules, and all changes with them
+  Find the rule in the lines after this one in the log. Rules of kube-proxy that contradict each other are rewritten when it is restarted.
+`.map(failure => ({...failure, explainedBy: failuresOfRules})),
 ];
 
 const otherCause = 'Look for another cause: compare ipvsadm -Ln with the EndpointSlices. A restart of kube-proxy ends such lines.';
 
 /** What an administrator should mend although kube-proxy writes its rules. */
 export const lesserFailures: readonly KnownFailure[] = [
-  {
-    pattern: /missing br-netfilter module or unset (?:sysctl )?br-nf-call-iptables/i,
-    cause: 'what pods on one bridge send to each other skips the rules: a pod does not reach a cluster IP by an endpoint on its own node',
-    remedy: 'Load br_netfilter on the node and set net.bridge.bridge-nf-call-iptables to 1, in /etc/modules-load.d and /etc/sysctl.d too.',
-  },
-  {
-    pattern: /(?:Failed to unbind service|unbind address: \S+ from interface)/i,
-    cause: 'what it wants to remove from kube-ipvs0 is gone already, or is the address that the kernel gave it: no packet is affected',
-    remedy: otherCause,
-  },
-  {
-    pattern: /can't set sysctl net\/ipv4\/vs\/\w+, kernel version must be at least/,
-    cause: 'the kernel is older than a switch of IPVS that kube-proxy sets: it goes on without it',
-    remedy:
-      'Rules are written all the same. On such a kernel a client that uses a port again may still be sent to a pod that is gone: upgrade the kernel where connections time out after pods were replaced.',
-  },
-  {
-    pattern: /in (?:endpointslice|clusterIP|endpoints?) has incorrect IP version/i,
-    cause: 'it serves the other family of addresses alone, and leaves those of this Service out',
-    remedy: 'Turn dual stack on for kube-proxy too (by default from 1.21 on), with a clusterCIDR and node addresses of both families.',
-  },
-  {
-    pattern: /can't find the real server/i,
-    cause: 'a real server that it wants to remove is gone already, and it tries again every minute: no packet is affected',
-    remedy: otherCause,
-  },
-  {
-    pattern: /Dial failed: dial tcp|failed to connect to an endpoint/i,
-    cause: 'in userspace mode kube-proxy itself connects to the endpoint, which does not accept the connection',
-    remedy: 'Check that its pods listen on that port (targetPort), and that this node reaches them.',
-  },
-  {
-    pattern: /(?:looking for path of conntrack|"conntrack": executable file not found)/i,
-    cause: 'the program conntrack is not there, so that UDP clients keep an endpoint that is gone',
-    remedy: 'Install conntrack (conntrack-tools) where kube-proxy runs, or use its own image.',
-  },
+  ...failures`
+missing br-netfilter module or unset (?:sysctl )?br-nf-call-iptables
+  what pods on one bridge send to each other skips the rules: a pod does not reach a cluster IP by an endpoint on its own node
+  Load br_netfilter on the node and set net.bridge.bridge-nf-call-iptables to 1, in /etc/modules-load.d and /etc/sysctl.d too.
+(?:Failed to unbind service|unbind address: \S+ from interface)
+  what it wants to remove from kube-ipvs0 is gone already, or is the address that the kernel gave it: no packet is affected
+  ${otherCause}
+can't set sysctl net/ipv4/vs/\w+, kernel version must be at least
+  the kernel is older than a switch of IPVS that kube-proxy sets: it goes on without it
+  Rules are written all the same. On such a kernel a client that uses a port again may still be sent to a pod that is gone: upgrade the kernel where connections time out after pods were replaced.
+in (?:endpointslice|clusterIP|endpoints?) has incorrect IP version
+  it serves the other family of addresses alone, and leaves those of this Service out
+  Turn dual stack on for kube-proxy too (by default from 1.21 on), with a clusterCIDR and node addresses of both families.
+can't find the real server
+  a real server that it wants to remove is gone already, and it tries again every minute: no packet is affected
+  ${otherCause}
+Dial failed: dial tcp|failed to connect to an endpoint
+  in userspace mode kube-proxy itself connects to the endpoint, which does not accept the connection
+  Check that its pods listen on that port (targetPort), and that this node reaches them.
+(?:looking for path of conntrack|"conntrack": executable file not found)
+  the program conntrack is not there, so that UDP clients keep an endpoint that is gone
+  Install conntrack (conntrack-tools) where kube-proxy runs, or use its own image.
+`,
 ];

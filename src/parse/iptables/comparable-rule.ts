@@ -91,24 +91,8 @@ export function comparableProbability(value: string | undefined): string {
 }
 
 /** Targets that do not change the path of a packet. */
-export const targetsWithoutEffect: ReadonlySet<string> = new Set([
-  'LOG',
-  'NFLOG',
-  'ULOG',
-  'AUDIT',
-  'TRACE',
-  'TCPMSS',
-  'TOS',
-  'DSCP',
-  'CLASSIFY',
-  'SET',
-  'CHECKSUM',
-  'SECMARK',
-  'CONNSECMARK',
-  'LED',
-  'IDLETIMER',
-  'RATEEST',
-  'ECN',
-  'TEE',
-  'TCPOPTSTRIP',
-]);
+export const targetsWithoutEffect: ReadonlySet<string> = new Set(
+  'LOG NFLOG ULOG AUDIT TRACE TCPMSS TOS DSCP CLASSIFY SET CHECKSUM SECMARK CONNSECMARK LED IDLETIMER RATEEST ECN TEE TCPOPTSTRIP'.split(
+    ' ',
+  ),
+);

@@ -253,26 +253,8 @@ const baseChains: Readonly<Record<string, readonly string[]>> = {
 
 /** Targets of iptables: each other name after `-j` is one of a chain. */
 export const targetNames: ReadonlySet<string> = new Set([
-  'ACCEPT',
-  'DROP',
-  'RETURN',
-  'QUEUE',
-  'REJECT',
-  'DNAT',
-  'SNAT',
-  'MASQUERADE',
-  'REDIRECT',
-  'NETMAP',
-  'MARK',
-  'CONNMARK',
-  'TCPOPTSTRIP',
-  'NOTRACK',
-  'CT',
-  'NFQUEUE',
-  'TPROXY',
-  'SYNPROXY',
-  'SNPT',
-  'DNPT',
-  'CLUSTERIP',
+  ...'ACCEPT DROP RETURN QUEUE REJECT DNAT SNAT MASQUERADE REDIRECT NETMAP MARK CONNMARK TCPOPTSTRIP NOTRACK CT NFQUEUE TPROXY SYNPROXY SNPT DNPT CLUSTERIP'.split(
+    ' ',
+  ),
   ...targetsWithoutEffect,
 ]);

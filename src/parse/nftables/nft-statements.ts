@@ -34,28 +34,7 @@ function readStatement(reader: TokenReader): readonly NftStatement[] {
 
 type StatementReader = (reader: TokenReader) => NftStatement;
 
-const headers = new Set([
-  'ip',
-  'ip6',
-  'tcp',
-  'udp',
-  'udplite',
-  'sctp',
-  'dccp',
-  'th',
-  'icmp',
-  'icmpv6',
-  'ether',
-  'arp',
-  'vlan',
-  'ah',
-  'esp',
-  'rt',
-  'frag',
-  'hbh',
-  'dst',
-  'mh',
-]);
+const headers = new Set('ip ip6 tcp udp udplite sctp dccp th icmp icmpv6 ether arp vlan ah esp rt frag hbh dst mh'.split(' '));
 const fibResults = /^(?:type|oif|oifname|check)$/;
 
 const fields = new Set(

@@ -73,29 +73,32 @@ interface Segment {
   readonly to: string;
   readonly flags: string;
   readonly seq: string;
-  /** `16:30:57`, of this line or, where tcpdump writes two for a packet, of the one before. */
-  readonly second: string;
+  /** In seconds of the day, of this line or, where tcpdump writes two for a packet, of the one before. */
+  readonly time: number;
 }
 
 function segmentsOf(lines: readonly string[]): readonly Segment[] {
-  let second = '';
+  let time = 0;
   return lines.flatMap((line): readonly Segment[] => {
-    second = /^\s*(?:\d{4}-\d\d-\d\d )?(\d\d:\d\d:\d\d)\.\d/.exec(line)?.[1] ?? second;
+    const clock = /^\s*(?:\d{4}-\d\d-\d\d )?(\d\d):(\d\d):(\d\d\.\d+)/.exec(line);
+    if (clock !== null) time = Number(clock[1]) * 3600 + Number(clock[2]) * 60 + Number(clock[3]);
     if (!line.includes(': Flags [')) return [];
     const [, from = '', to = '', flags = '', seq = ''] =
       /(\S+\.[\w-]+) > (\S+\.[\w-]+): Flags \[(\S+)\](?:.*?\bseq (\d+))?/.exec(line) ?? [];
-    return to === '' ? [] : [{from, to, flags, seq, second}];
+    return to === '' ? [] : [{from, to, flags, seq, time}];
   });
 }
 
-/** A client refuses the answer to a SYN that it sent to another address. A capture of all interfaces has the SYN twice. */
+/** A client refuses the answer to a SYN that it sent to another address, from which it gets none. A capture of all interfaces has the SYN twice. */
 function untranslated(segments: readonly Segment[]): readonly PacketFact[] {
   const has = (flags: string, from: string, to: string): boolean =>
     segments.some(segment => segment.flags.startsWith(flags) && segment.from === from && segment.to === to);
   return segments.flatMap(({from, to, flags}) => {
-    if (flags !== 'S.' || has('S', to, from) || !has('R', to, from)) return [];
-    const asked = segments.find(other => other.flags === 'S' && other.from === to);
-    return asked === undefined ? [] : [{text: untranslatedText(hostOf(from), hostOf(asked.to)), about: [hostOf(asked.to)]}];
+    if (flags !== 'S.' || !has('R', to, from)) return [];
+    const asked = segments.find(other => other.flags === 'S' && other.from === to && other.to !== from);
+    return asked === undefined || has('S.', asked.to, to)
+      ? []
+      : [{text: untranslatedText(hostOf(from), hostOf(asked.to)), about: [hostOf(asked.to)]}];
   });
 }
 
@@ -111,23 +114,27 @@ function unanswered(segments: readonly Segment[]): readonly PacketFact[] {
     if (first === undefined) return [];
     const answers = segments.filter(({from, to}) => from === first.to && to === first.from);
     const server = hostPortOf(first.to);
-    const times = new Set(all.map(segment => segment.second)).size;
+    // A capture of several interfaces has a packet more than once at nearly the same time.
+    const sent = all.filter(({time}, at) => at === 0 || time - (all[at - 1]?.time ?? 0) > minPause);
     if (answers.some(({flags, seq}) => /^R\.?$/.test(flags) && seq === '0'))
       return {
         text: `${server} refuses connections with a reset: nothing listens on that port there, or a rule rejects so`,
         about: [server],
       };
+    const last = sent.at(-1)?.time ?? 0;
+    const isAnswered = answers.some(({flags, time}) => flags === 'S.' && time >= last && time - last < minPause);
+    if (sent.length < (isAnswered ? 2 : minSent)) return [];
     const end = answers.length > 0 ? ' before an answer came' : '';
-    return times < minRepeated
-      ? []
-      : {
-          text: `${hostPortOf(first.from).replace(/:\w+$/, '')} sent the same SYN to ${server} in ${times} different seconds${end}: the packets do not arrive, or the answers are lost. The same capture on the node of ${server.replace(/:\w+$/, '')} shows which`,
-          about: [server],
-        };
+    return {
+      text: `${hostPortOf(first.from).replace(/:\w+$/, '')} sent the same SYN to ${server} ${sent.length} times${end}: the ${isAnswered ? 'first packets did' : 'packets do'} not arrive, or the answers are lost. The same capture on the node of ${server.replace(/:\w+$/, '')} shows which; through VXLAN (flannel.1), wrong checksums are one cause, which ethtool -K flannel.1 tx-checksum-ip-generic off avoids`,
+      about: [server],
+    };
   });
 }
 
-const minRepeated = 3;
+/** The kernel sends a SYN again after a second, and later after more. */
+const minPause = 0.8;
+const minSent = 3;
 
 function hostOf(place: string): string {
   return place.replace(/\.[\w-]+$/, '');

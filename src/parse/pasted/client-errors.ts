@@ -1,7 +1,8 @@
 import {joinHostPort} from '../../model/address.ts';
 import {someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
-import {fromObjects, type ListedService} from './listed-objects.ts';
+import {fromObjects, type Listed, type ListedService, pairsOf} from './listed-objects.ts';
+import {withoutPing} from './told-causes.ts';
 
 /** A program that did not reach a server, as it says. */
 export interface ClientError {
@@ -11,41 +12,107 @@ export interface ClientError {
 }
 
 const forms: readonly RegExp[] = [
-  /\bdial tcp (\S+):(\d+): (?:connect: |getsockopt: )?([a-z/ ]+?)(?=["\\]|$)/,
-  /\blookup \S+ on (\S+):(\d+): dial udp \S+ ([a-z/ ]+?)["\\]*$/,
-  /\bread udp [^\s>]+->(\S+):(\d+): ([a-z/ :]+?)["\\]*$/,
-  /\bcurl: \(\d+\) Failed to connect to (\S+) port (\d+)(?: after \d+ ms)?: (.+)$/,
-  /\bcurl: \(\d+\) Failed connect to (\S+):(\d+); (.+)$/,
-  /\bnc: connect to (\S+) port (\d+) \(tcp\) (?:failed: )?(.+)$/,
-  /\bConnecting to (?:\S+ \S+\|)?(\d[\d.]+)(?: \([^)]*\))?[:|]:?(\d+)\W* failed: (.+)$/,
+  /\bdial tcp (?<host>\S+):(?<port>\d+): (?:connect: |getsockopt: )?(?<why>[a-z/ ]+?)(?=["\\]|$)/,
+  /\blookup \S+ on (?<host>\S+):(?<port>\d+): dial udp \S+ (?<why>[a-z/ ]+?)["\\]*$/,
+  /\bread udp [^\s>]+->(?<host>\S+):(?<port>\d+): (?<why>[a-z/ :]+?)["\\]*$/,
+  /\b(?:Failed to )?connect to (?<host>\S+) port (?<port>\d+)(?: after \d+ ms| \(tcp\)| from \S+ port \d+)?:? (?:failed: )?(?<why>.+)$/,
+  /\bcurl: \(\d+\) Failed connect to (?<host>\S+):(?<port>\d+); (?<why>.+)$/,
+  /\bConnecting to (?:\S+ \S+\|)?(?<host>\d[\d.]+)(?: \([^)]*\))?[:|]:?(?<port>\d+)\W* failed: (?<why>.+)$/,
+  /\bconnect (?<why>ECONNREFUSED|ETIMEDOUT) (?<host>[\d.]+):(?<port>\d+)/,
+  /\bhost='(?<host>[^']+)', port=(?<port>\d+)\).*(?<why>Connection refused|timed out)/,
+];
+
+/** What a command prints on the lines below it. */
+const brokenForms: readonly RegExp[] = [
+  /\btelnet (?<host>[\w.-]+) (?<port>\d+) .*\btelnet: .*(?<why>Connection refused|timed out|No route to host)/,
+  /\bConnecting to (?:\S+ \()?(?<host>\d[\d.]+):(?<port>\d+)\)? .*\bwget: .*(?<why>Connection refused|timed out|No route to host)/,
 ];
 
 export function clientErrors(lines: readonly string[]): readonly ClientError[] {
-  return lines.flatMap(line => {
+  return lines.flatMap((line, at) => {
     if (!mayFail.test(line)) return [];
     const text = undecorate(line).trim();
-    const [, host = '', port, why = ''] = forms.map(form => form.exec(text)).find(found => found !== null) ?? [];
+    const below = (): string => [text, ...lines.slice(at + 1, at + 4)].join(' ');
+    const found =
+      forms.map(form => form.exec(text)).find(one => one !== null) ?? brokenForms.map(form => form.exec(below())).find(one => one !== null);
+    const {host = '', port, why = ''} = found?.groups ?? {};
     return port === undefined ? [] : [{host, port: Number(port), why: why.replace(/\.$/, '')}];
   });
 }
 
-const mayFail = /dial tcp |dial udp |read udp |[Ff]ailed to connect|Failed connect|nc: connect|Connecting to /;
+const mayFail = /dial tcp |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet /;
 
-/** What clients ask of a Service that it does not have, and what policies of the text let nothing pass while a client waits. */
-export function refusedClients(lines: readonly string[], services: readonly ListedService[]): readonly string[] {
+type ListedEnds = Pick<Listed, 'services' | 'endpoints'>;
+
+/** What clients ask where it is not served, and what policies of the text let pass while a client waits. Most telling first. */
+export function refusedClients(lines: readonly string[], listed: ListedEnds): readonly string[] {
   const errors = clientErrors(lines);
-  if (errors.length === 0) return [];
-  const other = errors.flatMap(({host, port}) => {
-    const own = services.filter(({clusterIPs}) => clusterIPs.includes(host));
-    const [service] = own;
-    return service === undefined || own.some(({ports}) => ports.some(each => each.port === port))
-      ? []
-      : `a client asks for ${joinHostPort(host, port)}, and ${service.name} has ${someOf(service.ports.map(each => `${each.protocol} ${each.port}`))} alone: no rule serves another port of its cluster IP`;
-  });
-  return [...new Set(other), ...(errors.some(({why}) => /time/i.test(why)) ? closedByPolicies(lines) : [])];
+  const isLate = errors.some(({why}) => /time/i.test(why)) || lines.some(line => /\b504\b|timed out|i\/o timeout/i.test(line));
+  return [
+    ...new Set([
+      ...errors.flatMap(error => ofServices(error, lines, listed)),
+      ...unansweredPings(lines, listed.services),
+      ...(isLate ? closedByPolicies(lines) : []),
+    ]),
+  ];
 }
 
-/** Policies that let nothing pass, where the text has none that lets something pass. */
+function ofServices(error: ClientError, lines: readonly string[], listed: ListedEnds): string | readonly string[] {
+  const {host, port, why} = error;
+  const asked = joinHostPort(host, port);
+  const here = listed.services.find(({name, clusterIPs}) => clusterIPs.includes(host) || isNameOf(host, name));
+  if (here !== undefined && !here.ports.some(each => each.port === port))
+    return `a client asks for ${asked}, and ${here.name} has ${someOf(here.ports.map(each => `${each.protocol} ${each.port}`))} alone: no rule serves another port of its cluster IP`;
+  if (here !== undefined)
+    return /time|no route/i.test(why)
+      ? `${asked} is the cluster IP of ${here.name}, which nodes and pods alone reach: a host outside of the cluster (that of minikube or Docker Desktop, too) needs a node port, a load balancer or kubectl port-forward. On a node, its rules (iptables-save) and those of the node of the pod show where packets are lost`
+      : refusedBy(error, `${asked} is ${here.name}`, listed.endpoints.get(here.name));
+  const [end] = [...listed.endpoints].filter(([, all]) => all.has(asked));
+  if (end !== undefined) return refusedBy(error, `${asked} is an endpoint of ${end[0]}`, new Set([asked]));
+  const isOwn = /^(?:localhost|127\.)/.test(host);
+  const all = listed.services.flatMap(({name, ports}) => ports.map(each => ({name, ...each})));
+  const own = all.find(({nodePort}) => nodePort === port);
+  const other = all.find(each => each.nodePort !== null && each.port === port);
+  if (own === undefined)
+    return isOwn && other !== undefined ? `${port} is the port of ${other.name} at its cluster IP: at nodes it is ${other.nodePort}` : [];
+  const what = `${port} is the node port of ${own.name}`;
+  if (isOwn || (/time/i.test(why) && lines.some(line => /minikube/i.test(line))))
+    return `${what}, which nodes serve at their own addresses: nodes of kind, k3d, Docker Desktop and minikube are containers or virtual machines, to which ${host} does not lead from this host. extraPortMappings of kind, minikube service NAME --url or kubectl port-forward do`;
+  return /time/i.test(why)
+    ? `${what}, and packets to ${host} or the answers are lost: by a firewall before the node, or by its rules, which iptables-save of this node shows`
+    : refusedBy(error, what, listed.endpoints.get(own.name));
+}
+
+/** \`web\`, \`web.shop\` and longer ones, of \`shop/web\` or \`web\`. */
+function isNameOf(host: string, service: string): boolean {
+  const [name = '', namespace] = service.split('/').toReversed();
+  const [own, ofOwn] = host.split('.');
+  return own === name && (ofOwn === undefined || namespace === undefined || ofOwn === namespace);
+}
+
+function refusedBy({why}: ClientError, what: string, ends: ReadonlySet<string> | undefined): string | readonly string[] {
+  return /refused/i.test(why) && ends !== undefined && ends.size > 0
+    ? `${what}, which has endpoints, and connections are refused: no program of the pod listens at ${someOf([...ends])} (targetPort), or it does on 127.0.0.1 alone, unless the node has no rule for them or a NetworkPolicy refuses. curl to the endpoint from a node, and ss -lnt in the pod, show which`
+    : [];
+}
+
+/** Cluster IPs that somebody pings: those of lists, and what DNS of the cluster answers from the range of its own address. */
+function unansweredPings(lines: readonly string[], services: readonly ListedService[]): readonly string[] {
+  const lost = lines.flatMap((line, at) =>
+    lines.slice(at + 1, at + 3).some(text => / 100% packet loss/.test(text))
+      ? (/^\s*--- (\S+) ping statistics ---/.exec(line)?.[1] ?? [])
+      : [],
+  );
+  if (lost.length === 0) return [];
+  const named = lines.map(line => /^\s*(?:Address(?: \d+)?|Server|Name):\s+(\S+?)(?:[:#]53)?(?:\s|$)/.exec(undecorate(line))?.[1] ?? '');
+  const range = (address: string): string => address.split('.', 2).join('.');
+  const found = named.filter(
+    (address, at) => /\.svc\b/.test(named[at - 1] ?? '') && range(address) === range(named.find(text => text !== '') ?? ''),
+  );
+  return lost.some(host => found.includes(host) || services.some(({clusterIPs}) => clusterIPs.includes(host))) ? [withoutPing] : [];
+}
+
+/** Policies that let nothing pass, where the text has none that lets something pass, and pods that a policy admits from its own namespace alone. */
 function closedByPolicies(lines: readonly string[]): readonly string[] {
   if (!lines.some(line => line.includes('NetworkPolicy'))) return [];
   const policies = fromObjects(lines, ({kind, metadata, spec}) => {
@@ -53,18 +120,32 @@ function closedByPolicies(lines: readonly string[]): readonly string[] {
     const {podSelector, policyTypes = ['Ingress'], ingress, egress} = (spec ?? {}) as PolicySpec;
     const isAll = Object.keys(podSelector ?? {}).length === 0;
     const ways = policyTypes.map(type => (type === 'Egress' ? 'out of' : 'into')).join(' and ');
-    const {name = ''} = (metadata ?? {}) as {readonly name?: string};
+    const {name = '', namespace} = (metadata ?? {}) as {readonly name?: string; readonly namespace?: string};
+    const near = (ingress ?? [])
+      .flatMap(({from}) => from ?? [])
+      .flatMap(peer => (peer.namespaceSelector === undefined ? pairsOf(peer.podSelector?.matchLabels) : []));
     return {
       passes: [...(ingress ?? []), ...(egress ?? [])].length > 0,
+      near:
+        near.length === 0
+          ? []
+          : [
+              `NetworkPolicy ${name} admits pods with ${near.join(', ')} of ${namespace === undefined ? 'its own namespace' : `namespace ${namespace}, its own,`} alone: a podSelector without a namespaceSelector in the same entry of "from" selects no pod of another namespace, such as that of an ingress controller`,
+            ],
       text: `NetworkPolicy ${name} lets nothing ${ways} ${isAll ? 'the pods of its namespace' : 'the pods that it selects'}${policyTypes.includes('Egress') ? ' (no requests to DNS either)' : ''}, unless another policy does: the network plugin drops the packets, whatever the rules of kube-proxy`,
     };
   });
-  return policies.some(({passes}) => passes) ? [] : policies.map(({text}) => text);
+  return policies.some(({passes}) => passes) ? policies.flatMap(({near}) => near) : policies.map(({text}) => text);
 }
 
 interface PolicySpec {
   readonly podSelector?: object;
   readonly policyTypes?: readonly string[];
-  readonly ingress?: readonly unknown[] | null;
+  readonly ingress?: readonly {readonly from?: readonly PolicyPeer[]}[] | null;
   readonly egress?: readonly unknown[] | null;
+}
+
+interface PolicyPeer {
+  readonly podSelector?: {readonly matchLabels?: Readonly<Record<string, string>>};
+  readonly namespaceSelector?: object;
 }

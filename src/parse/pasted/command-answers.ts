@@ -1,7 +1,7 @@
-import {pushTo} from '../../model/lists.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
 import {martians} from './kernel-lines.ts';
+import {podsIn} from './listed-pods.ts';
 import {doubledRoutes} from './listed-routes.ts';
 import {toldCauses, wordsOfCauses} from './told-causes.ts';
 
@@ -12,8 +12,18 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
   const near = new Set(at.flatMap(index => Array.from({length: maxBelow * 2 + 1}, (_, offset) => index - maxBelow + offset)));
   // Of a long text few lines are of commands.
   const own = lines.map((line, index) => (near.has(index) ? undecorate(line).trimEnd() : line));
-  const readers = [missingRules, emptySearches, stoppedPods, withoutSlices, withoutBackends, failedInserts, closedByUfw];
-  return [...toldCauses(own), ...martians(own), ...doubledRoutes(own), ...readers.flatMap(read => read(own))];
+  const readers = [
+    missingRules,
+    emptySearches,
+    stoppedPods,
+    unreadyNodes,
+    withoutBackends,
+    failedInserts,
+    closedByUfw,
+    downTunnels,
+    resolversOfPods,
+  ];
+  return [...toldCauses([...own, ...unmetPeers(own)]), ...martians(own), ...doubledRoutes(own), ...readers.flatMap(read => read(own))];
 }
 
 /** `iptables: No chain/target/match by that name.` and nft's error, each below the command that names what it asks for. */
@@ -64,38 +74,32 @@ const search =
 
 /** `kube-proxy-9vwlb  0/1  CrashLoopBackOff  41 (2m ago)  3d  192.168.1.12  w2`. */
 function stoppedPods(lines: readonly string[]): readonly string[] {
-  return lines.flatMap(line => {
-    const [, pod = '', program = '', ready, status = '', rest = ''] = podRow.exec(line) ?? [];
-    if (pod === '' || (ready !== '0' && /^(?:Running|Completed)$/.test(status))) return [];
-    const node = /\d+\.\d+\.\d+\.\d+\s+(\S+)/.exec(rest)?.[1];
-    const effect =
-      program === 'kube-proxy'
+  const stopped = podsIn(lines).filter(
+    ({name, ready, status}) => ofNodes.test(name) && (ready === 0 || !/^(?:Running|Completed)$/.test(status)),
+  );
+  return [...Map.groupBy(stopped, ({name, status}) => `${ofNodes.exec(name)?.[1]} ${status}`).values()].map(all => {
+    const [{name = '', status = ''} = {}] = all;
+    const effect = /^(?:coredns|kube-dns)/.test(name)
+      ? 'it is no endpoint of the DNS of the cluster'
+      : name.startsWith('kube-proxy')
         ? 'the rules of Services on its node are those of before, or none'
         : 'pods of its node may not be reached, whatever the rules of Services';
-    return `${pod}${node === undefined ? '' : ` of ${node}`} is ${status === 'Running' ? 'not ready' : status}: ${effect}. kubectl logs ${pod} --previous says why`;
+    const pods = someOf(all.map(pod => `${pod.name}${pod.node === null ? '' : ` of ${pod.node}`}`));
+    return `${pods} ${all.length === 1 ? 'is' : 'are'} ${status === 'Running' ? 'not ready' : status}: ${effect}. kubectl logs ${name} --previous says why`;
   });
 }
 
-const podRow =
-  /^\s*(?:[\w-]+\s+)?((kube-proxy|cilium|calico-node|kube-flannel-ds|canal|rke2-canal|weave-net|kube-router|antrea-agent)-(?:[a-z0-9]+-)?[a-z0-9]{5})\s+(\d+)\/\d+\s+([A-Z]\S*)\s+(.*)$/;
+const ofNodes =
+  /^(coredns|kube-dns|kube-proxy|cilium|calico-node|kube-flannel-ds|canal|rke2-canal|weave-net|kube-router|antrea-agent)-(?:[a-z0-9]+-)?[a-z0-9]{5}$/;
 
-/** Services with Endpoints and without an EndpointSlice, where lists of both have default/kubernetes and so are those of a namespace. */
-function withoutSlices(lines: readonly string[]): string | readonly string[] {
-  const found = new Map<string, string[]>();
-  let kind = '';
-  for (const line of lines) {
-    const words = line.trim().split(/\s{2,}|\t/);
-    if (words.includes('NAME'))
-      kind = words.includes('ADDRESSTYPE') ? 'slices' : words.includes('ENDPOINTS') && words[0] === 'NAME' ? 'endpoints' : '';
-    else if (words.length < 3) kind = '';
-    else if (kind === 'slices') pushTo(found, kind, words[0] ?? '');
-    else if (kind !== '' && words[1] !== '<none>') pushTo(found, kind, words[0] ?? '');
-  }
-  const [slices = [], endpoints = []] = [found.get('slices'), found.get('endpoints')];
-  const lacking = endpoints.filter(name => !slices.some(slice => slice === name || slice.replace(/-[a-z0-9]{5}$/, '') === name));
-  return slices.includes('kubernetes') && endpoints.includes('kubernetes') && lacking.length > 0
-    ? `${someOf(lacking)} ${lacking.length === 1 ? 'has' : 'have'} Endpoints and no EndpointSlice, which kube-proxy follows: it knows no endpoint and refuses connections. kube-controller-manager writes both`
-    : [];
+/** Rows of `kubectl get nodes`. */
+function unreadyNodes(lines: readonly string[]): readonly string[] {
+  const names = lines.flatMap(line => /^\s*(\S+)\s+NotReady\S*\s+\S+\s+\w+\s+v\d/.exec(line)?.[1] ?? []);
+  return names.length === 0
+    ? []
+    : [
+        `node ${someOf([...new Set(names)])} is not ready: its pods are no endpoints that are ready, and its rules may be those of before. kubectl describe node says why`,
+      ];
 }
 
 /** Rows of `cilium service list` to which no backend belongs. */
@@ -128,9 +132,48 @@ function closedByUfw(lines: readonly string[]): string | readonly string[] {
     : 'ufw is active, and no rule of it admits the network of pods: it drops what they send to this node, and what passes the node ("deny (routed)") unless rules of the network plugin accept it';
 }
 
+/** Peers that `calicoctl node status` does not show as up, in the words of the readiness probe. Frames are gone, and cells are broken. */
+function unmetPeers(lines: readonly string[]): readonly string[] {
+  const peers = lines.flatMap(line => {
+    const [, peer = '', state = ''] =
+      /^[|\s]*([\d.]{7,}|[\da-f]*:[\da-f:]+)\s*\|\s*(?:node|global|[a-z-]+ )[^|]*\|\s*(\w+)\s*\|/.exec(line) ?? [];
+    return peer === '' || state === 'up' ? [] : peer;
+  });
+  return peers.length === 0 ? [] : [`BGP not established with ${[...new Set(peers)].join()}`];
+}
+
+/** `4: flannel.1: <BROADCAST,MULTICAST> mtu 1450 … state DOWN`, of `ip link`: those of tunnels, which are up wherever they are used. */
+function downTunnels(lines: readonly string[]): readonly string[] {
+  return lines.flatMap(line => {
+    const [, name = '', flags] =
+      /^\s*\d+: (flannel\.\d+|flannel-wg|vxlan\.calico|wireguard\.cali|cilium_vxlan|antrea-tun0)\S*: <([^>]*)>/.exec(line) ?? [];
+    return flags === undefined || flags.split(',').includes('UP')
+      ? []
+      : `${name} is down, through which packets go to pods of other nodes: the network plugin sets it up when it starts, and its log on this node says why it did not`;
+  });
+}
+
+/** What `/etc/resolv.conf` of a pod has, where the pod does not find a name. */
+function resolversOfPods(lines: readonly string[]): readonly string[] {
+  if (!lines.some(line => unresolved.test(line))) return [];
+  return lines.flatMap((line, at) => {
+    if (!/(?:\b(?:exec|run)\b.*|^\s*(?:\/\S* #|(?:ba)?sh-\d\S*[#$]).*)\bcat \/etc\/resolv\.conf/.test(line)) return [];
+    const rest = lines.slice(at + 1);
+    const end = rest.findIndex(text => !/^\s*(?:[#;]|nameserver|search|options|domain)/.test(text));
+    const own = rest.slice(0, end < 0 ? undefined : end);
+    const servers = own.flatMap(text => /^\s*nameserver\s+(\S+)/.exec(text)?.[1] ?? []);
+    return servers.length === 0 || own.some(text => /\bsvc\./.test(text))
+      ? []
+      : `the resolv.conf of a pod names ${someOf(servers)} and no domain of the cluster: the pod does not ask the DNS of the cluster, and knows no Service by its name. clusterDNS of kubelet is not set, or dnsPolicy of the pod is Default (a pod in the network of its host needs ClusterFirstWithHostNet)`;
+  });
+}
+
+const unresolved =
+  /can't resolve|NXDOMAIN|can't find|no such host|bad address|ould not resolve|no servers could be reached|name resolution/;
+
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|ADDRESSTYPE|ENDPOINTS|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) /;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|NotReady|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|: (?:flannel|vxlan|wireguard|cilium_vxlan|antrea)/;
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

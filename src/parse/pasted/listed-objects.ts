@@ -4,7 +4,8 @@ import {pushTo} from '../../model/lists.ts';
 import {once, onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
 import {attempt, type Fields, isObject} from '../attempt.ts';
-import {mixedRanges} from './listed-ranges.ts';
+import {podsIn} from './listed-pods.ts';
+import {mixedRanges, nodeRow} from './listed-ranges.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
 import {readYaml} from '../yaml-text.ts';
 
@@ -21,6 +22,7 @@ function rowsOf(lines: readonly string[]): readonly Row[] {
   let heading: readonly string[] = [];
   let place = 0;
   let listsEndpoints = false;
+  let isCollapsed = false;
   const bare = (line: string): readonly Row[] => {
     const rows = bareRow(line, listsEndpoints);
     listsEndpoints = rows.some(({field}) => field('ENDPOINTS') !== '') || /\bget (?:ep|endpoints)\b/.test(line);
@@ -31,7 +33,11 @@ function rowsOf(lines: readonly string[]): readonly Row[] {
     const text = undecorate(line).trim();
     // A page that renders a text as HTML drops <none>.
     const isBlank = place > 0 && text.slice(place - 2, place + 'ENDPOINTS'.length).trim() === '' && text.length > place;
-    const row = (isBlank ? `${text.slice(0, place)}<none>${text.slice(place + '<none>'.length)}` : text).split(/\s{2,}|\t/);
+    const isNarrow = isCollapsed || /^\S+(?: \S+)+ CLUSTER-IP /.test(text);
+    isCollapsed = isNarrow;
+    const row = (isBlank ? `${text.slice(0, place)}<none>${text.slice(place + '<none>'.length)}` : text).split(
+      isNarrow ? ' ' : /\s{2,}|\t/,
+    );
     if (row.includes('NAME') && row.some(field => /^(?:CLUSTER-IP|ENDPOINTS)$/.test(field))) {
       heading = row;
       place = text.indexOf('ENDPOINTS');
@@ -74,33 +80,52 @@ const bareService =
 const bareEndpoints = /^\s*((?:[a-z0-9-]+\s+)?[a-z0-9-]+)\s+((?:\d+\.\d+\.\d+\.\d+:\d+,?)+(?: \+ \d+ more\.\.\.)?)\s+\d+[smhdy]\w*\s*$/;
 const noEndpoints = /^\s*((?:[a-z0-9-]+\s+)?[a-z0-9-]+)\s+(<none>)\s+\d+[smhdy]\w*\s*$/;
 
-/** What `kubectl get` says of Services and Endpoints, to follow the name of the text; null if it lists neither. */
-export function listedObjects(lines: readonly string[]): string | null {
+/** What is to be said of the Services, endpoints and pods that a text lists, each a sentence; null if it lists none. Most telling first. */
+export function listedObjects(lines: readonly string[]): readonly string[] | null {
   const rows = rowsOf(lines);
-  const pending = rows.flatMap(({name, field}) =>
-    field('EXTERNAL-IP') === '<pending>' ? `${name} (${field('CLUSTER-IP')}, ${field('PORT(S)')})` : [],
+  const {empty, faults, selectors, notReady} = listedIn(lines);
+  if (rows.length === 0 && empty.size === 0 && faults.length === 0 && !described(lines).some(({endpoints}) => endpoints !== null))
+    return null;
+  const pending = rows.filter(({field}) => field('EXTERNAL-IP') === '<pending>');
+  const balancers = podsIn(lines).filter(({name, isReady}) => name.startsWith('svclb-') && !isReady);
+  const placed = Map.groupBy(pending, ({name}) => balancers.some(pod => pod.name.startsWith(`svclb-${name.split('/').at(-1)}-`)));
+  const namesOf = (own: readonly Row[] = []): readonly string[] =>
+    own.map(({name, field}) => `${name} (${field('CLUSTER-IP')}, ${field('PORT(S)')})`);
+  const told = (names: readonly string[], text: string): readonly string[] => (names.length === 0 ? [] : [`${someOf(names)}: ${text}`]);
+  const events = lines.flatMap(
+    line => /^\s*Warning\s+\w*(?:LoadBalancer|Allocation)\w*\s.*\s{2,}(\S.*?)\s*$/.exec(undecorate(line))?.[1] ?? [],
   );
-  const empty = [...listedIn(lines).empty];
-  const unmatched = faultsOf(lines);
-  if (rows.length === 0 && empty.length === 0 && unmatched === '') return null;
-  const waiting =
-    pending.length === 0
-      ? ''
-      : ` ${someOf(pending)}: no controller (of a cloud, MetalLB) gave it an address, which kube-proxy never does. Its cluster IP and node ports do not depend on that.`;
-  const refused = empty.length === 0 ? '' : ` ${someOf(empty)}: no endpoint: kube-proxy refuses connections by design.`;
-  const taken = takenAddresses(lines, rows);
-  const ofNodes =
-    taken.length === 0
-      ? ''
-      : ` ${someOf(taken)}: in IPVS mode every node gives such an address to kube-ipvs0 and no longer reaches its node, and in other modes the ports of the Service are no longer those of the node.`;
-  return `is what kubectl get prints, without rules.${waiting}${refused}${unmatched}${ofNodes} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
-}
-
-/** What is wrong with the Services of a text, each a sentence after a blank; empty if nothing is. */
-export function faultsOf(lines: readonly string[]): string {
-  return listedIn(lines)
-    .faults.map(text => ` ${text[0]?.toUpperCase()}${text.slice(1)}.`)
-    .join('');
+  const also = [...empty].flatMap(name => {
+    const [namespace = 'default'] = name.includes('/') ? name.split('/') : [];
+    const [selector, unready] = [selectors.get(name) ?? '', notReady.get(name)];
+    return [
+      unready === undefined ? [] : `None of the addresses of ${name} is ready (${unready})`,
+      selector === '<none>'
+        ? 'Without a selector its endpoints are those of an EndpointSlice or Endpoints that somebody writes: its name and ports must be those of the Service'
+        : [],
+      selector === '<none>' || selector === '' || faults.length > 0
+        ? []
+        : `Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}`,
+    ].flat();
+  });
+  return [
+    ...told([...empty], 'no endpoint: kube-proxy refuses connections by design'),
+    ...also.slice(0, 2),
+    ...faults.map(text => `${text[0]?.toUpperCase()}${text.slice(1)}`),
+    ...told(
+      namesOf(placed.get(true)),
+      `ServiceLB of k3s gives no address, since its pod ${someOf(balancers.map(({name, status}) => `${name} is ${status}`))}: mostly another Service of type LoadBalancer has the port (traefik has 80 and 443), or a program of the node. kubectl describe pod says which`,
+    ),
+    ...told(
+      namesOf(placed.get(false)),
+      'no controller (of a cloud, MetalLB) gave it an address, which kube-proxy never does. Its cluster IP and node ports do not depend on that',
+    ),
+    ...events.slice(-1).map(text => `Its load balancer is not set up, which kube-proxy never does: ${text}`),
+    ...told(
+      takenAddresses(lines, rows),
+      'in IPVS mode every node gives such an address to kube-ipvs0 and no longer reaches its node, and in other modes the ports of the Service are no longer those of the node',
+    ),
+  ];
 }
 
 /** External IPs that are addresses of nodes. Those of load balancers may be: ServiceLB of k3s gives them. */
@@ -114,9 +139,6 @@ function takenAddresses(lines: readonly string[], rows: readonly Row[]): readonl
     return taken.map(address => `externalIPs of ${name} has ${address}, the address of node ${nodes.get(address)}`);
   });
 }
-
-/** `node-a  Ready  <none>  23d  v1.21.3  10.128.149.177`. */
-const nodeRow = /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d\S*\s+(\d+\.\d+\.\d+\.\d+)\s/;
 
 /** What kubectl prints of a Service that has a cluster IP. */
 export interface ListedService {
@@ -148,6 +170,10 @@ export interface Listed {
   readonly empty: ReadonlySet<string>;
   /** What is wrong with the Services that the text has, each in a few words. */
   readonly faults: readonly string[];
+  /** `app=web,tier=front`, `<none>`, or empty where the text does not have it. */
+  readonly selectors: ReadonlyMap<string, string>;
+  /** Addresses that are not ready, of Endpoints that have some. */
+  readonly notReady: ReadonlyMap<string, string>;
 }
 
 /** What `kubectl get` and `kubectl describe` print of Services and endpoints, as tables and as YAML or JSON. */
@@ -177,10 +203,12 @@ export const listedIn = once((lines: readonly string[]): Listed => {
       });
   }
   const objects = fromObjects(lines, ofObject);
+  const notReady = new Map<string, string>();
   for (const each of [...described(lines), ...objects]) {
+    if ((each.notReady ?? '<none>') !== '<none>') notReady.set(each.name, each.notReady ?? '');
     if (each.selector !== undefined) selectors.set(each.name, each.selector);
     if (each.isOfSlice === true) inSlices.add(each.name);
-    if (each.endpoints !== null) pushTo(texts, each.name, each.endpoints === '' ? '<none>' : each.endpoints);
+    if (each.endpoints !== null) pushTo(texts, each.name, /^(?:<none>,?)*$/.test(each.endpoints) ? '<none>' : each.endpoints);
     if (each.clusterIPs.length > 0) services.push(each);
   }
   const isWhole = (list: readonly string[]): boolean => list.every(text => /^[\da-fA-F.:[\],]+$/.test(text));
@@ -193,14 +221,17 @@ export const listedIn = once((lines: readonly string[]): Listed => {
     ),
     ready: new Set([...texts.keys()].filter(name => !inSlices.has(name))),
     empty,
+    selectors,
+    notReady,
     faults: [
       ...unselected(
         [...selectors].filter(([name]) => empty.has(name) || (!texts.has(name) && selectors.size <= maxUnlisted)),
-        [...lines.flatMap(podOf), ...fromObjects(lines, labelledBy)],
+        [...labelledPods(lines), ...fromObjects(lines, labelledBy)],
       ),
+      ...unsliced(inSlices, new Set([...texts.keys()].filter(name => !empty.has(name)))),
       ...misnamedPorts(objects),
-      ...askedAtNodes(lines, services),
       ...failedProbes(lines),
+      ...(empty.size === 0 ? [] : unreadyPods(lines)),
       ...mixedRanges(lines, services),
     ],
   };
@@ -234,29 +265,50 @@ interface ListedObject extends ListedService {
   readonly isOfSlice?: true;
   /** `app=web,tier=front`. */
   readonly selector?: string;
+  readonly notReady?: string;
   /** Of its ports, where the text has them; empty for one without a name. */
   readonly portNames?: readonly string[];
 }
 
-function described(lines: readonly string[]): readonly ListedObject[] {
+/** The objects that `kubectl describe` prints, each as its fields. Labels are one a line. */
+const describedFields = once((lines: readonly string[]): readonly ReadonlyMap<string, string>[] => {
   const found: Map<string, string>[] = [];
+  let last = '';
   for (const line of lines) {
-    if (!line.includes(': ')) continue;
-    const [, field = '', value = ''] =
-      /^\s*(?:> )?(Name|Namespace|Node|IP|Port|Endpoints|Selector|LoadBalancer Ingress):\s+(\S.*?)\s*$/.exec(undecorate(line)) ?? [];
+    if (!line.includes(':') && !(last === 'Labels' && line.includes('='))) continue;
+    const text = undecorate(line);
+    const more = last === 'Labels' ? /^\s+([\w./-]+=\S*)\s*$/.exec(text)?.[1] : undefined;
+    const [, field = more === undefined ? '' : last, value = more ?? ''] = describedField.exec(text) ?? [];
+    if (field !== '' || /^\s*(?:> )?\w+:/.test(text)) last = field;
     if (field === 'Name') found.push(new Map());
-    const fields = found.at(-1);
-    if (field !== '') fields?.set(field, [fields.get(field) ?? [], value].flat().join());
+    // The first of pods is that of the pod, and others are of its containers.
+    const fields = found.at(-1) ?? (/^(?:NotReady)?Addresses$/.test(field) ? found[found.push(new Map()) - 1] : undefined);
+    if (field !== '' && value !== '') fields?.set(field, [fields.get(field) ?? [], value].flat().join());
+    else if (field === 'Endpoints') fields?.set(field, fields.get(field) ?? '<none>');
   }
-  return found.map(fields => {
+  return found;
+});
+
+const describedField =
+  /^\s*(?:> )?(Name|Namespace|Node|Labels|IP|Port|NodePort|Endpoints|Addresses|NotReadyAddresses|Selector|LoadBalancer Ingress):\s*(.*?)\s*$/;
+
+function described(lines: readonly string[]): readonly ListedObject[] {
+  return describedFields(lines).map(fields => {
     const namespace = fields.get('Namespace');
-    const name = `${namespace === undefined ? '' : `${namespace}/`}${fields.get('Name') ?? ''}`;
+    const name = `${namespace === undefined ? '' : `${namespace}/`}${fields.get('Name') ?? 'the Service'}`;
     // `kubectl describe pod` has addresses and ports, too.
     const address = fields.has('Node') ? undefined : fields.get('IP');
-    const ports = (fields.get('Port') ?? '').split(',').flatMap(text => listedPort(text.split(/\s+/).at(-1) ?? ''));
+    const [own, nodePorts] = ['Port', 'NodePort'].map(field =>
+      (fields.get(field) ?? '').split(',').map(text => text.split(/\s+/).at(-1) ?? ''),
+    );
+    const ports = (own ?? []).flatMap((text, at) =>
+      listedPort(text).map(port => ({...port, nodePort: Number.parseInt(nodePorts?.[at] ?? '', 10) || null})),
+    );
     const balancers = [...(fields.get('LoadBalancer Ingress') ?? '').matchAll(/([\d.]+|[\da-f:]+) \(VIP\)/g)].map(([, vip = '']) => vip);
-    const clusterIPs = address === undefined ? [] : [address];
-    return {name, clusterIPs, ports, balancers, endpoints: fields.get('Endpoints') ?? null, selector: fields.get('Selector') ?? ''};
+    const clusterIPs = address?.split(',').slice(0, 1) ?? [];
+    const [addresses, notReady = '<none>'] = [fields.get('Addresses'), fields.get('NotReadyAddresses')];
+    const endpoints = fields.get('Endpoints') ?? (addresses === '<none>' || (addresses === undefined && notReady !== '<none>') ? '' : null);
+    return {name, clusterIPs, ports, balancers, endpoints, notReady, selector: fields.get('Selector') ?? ''};
   });
 }
 
@@ -269,11 +321,19 @@ const objectsIn = once((lines: readonly string[]): readonly Fields[] => {
     else objects.push(value);
   };
   for (let at = 0; at < lines.length; at++) {
-    if (!/^(?:apiVersion: |- apiVersion: |\{\s*$)/.test(lines[at] ?? '')) continue;
+    const [, margin, first] = /^(\s*)(?:- )?(?:(apiVersion|kind): |\{\s*$)/.exec(lines[at] ?? '') ?? [];
+    if (margin === undefined || (first === undefined && margin !== '')) continue;
+    const own = [(lines[at] ?? '').slice(margin.length)];
     let end = at + 1;
-    // Programs begin what went wrong with their name.
-    while (end < lines.length && /^(?!(?:curl|wget|nc|error|warning): )(?:\s|$|- |[\w.-]+:(?: |$)|\})/i.test(lines[end] ?? '')) end++;
-    const text = lines.slice(at, end).join('\n');
+    for (; end < lines.length; end++) {
+      const line = lines[end] ?? '';
+      const text = line.trim() === '' ? '' : line.slice(margin.length);
+      // Programs begin what went wrong with their name.
+      const belongs = /^(?!(?:curl|wget|nc|error|warning): )(?:\s|$|- |[\w.-]+:(?: |$)|\}|# )/i.test(text);
+      if (!belongs || (text !== '' && !line.startsWith(margin))) break;
+      own.push(text);
+    }
+    const text = own.join('\n');
     // Fields may hold anything.
     attempt(() => [readYaml(text)].flat().forEach(take));
     at = end - 1;
@@ -336,8 +396,20 @@ interface Labelled {
   /** Empty where the text does not have it. */
   readonly namespace: string;
   readonly labels: readonly string[];
+  /** It may have others. */
+  readonly areSome?: boolean;
   /** `0/1 CrashLoopBackOff` of a pod that is not ready. */
   readonly unready: string | null;
+}
+
+/** Services with Endpoints and without an EndpointSlice, where lists of both have default/kubernetes and so are those of a namespace. */
+function unsliced(slices: ReadonlySet<string>, all: ReadonlySet<string>): readonly string[] {
+  const lacking = [...all].filter(name => !name.includes('/') && !slices.has(name));
+  return slices.has('kubernetes') && all.has('kubernetes') && lacking.length > 0
+    ? [
+        `Endpoints of ${someOf(lacking)} are in no EndpointSlice, which kube-proxy follows: it knows no endpoint and refuses connections. kube-controller-manager writes both`,
+      ]
+    : [];
 }
 
 /** A list of all Services may stand beside one of some pods. */
@@ -352,6 +424,7 @@ function unselected(selectors: readonly (readonly [string, string])[], pods: rea
     if (near.length === 0 || !/^[\w./-]+=[^<\s]*$/.test(wanted[0] ?? '')) return [];
     const selected = near.filter(({labels}) => wanted.every(label => labels.includes(label)));
     if (selected.length === 0) {
+      if (near.some(({areSome}) => areSome === true)) return [];
       const others = near.slice(0, 1).map(({what, labels}) => `${what} has ${labels.length === 0 ? 'none' : labels.join(', ')}`);
       return `no pod of this text has the labels of the selector of ${name} (${selector}): ${others.join()}`;
     }
@@ -373,33 +446,46 @@ function misnamedPorts(objects: readonly ListedObject[]): readonly string[] {
   });
 }
 
-/** A port of a cluster IP that somebody asks at a node, which has another one. */
-function askedAtNodes(lines: readonly string[], services: readonly ListedService[]): readonly string[] {
-  const asked = lines.flatMap(
-    line => /\bcurl: \(7\) Failed (?:to )?connect to (?:localhost|127\.0\.0\.1)(?: port |:)(\d+).*refused/i.exec(line)?.[1] ?? [],
-  );
-  const all = asked.length === 0 ? [] : services.flatMap(({name, ports}) => ports.map(port => ({name, ...port})));
-  return [...new Set(asked)].flatMap(port => {
-    const own = all.find(other => other.nodePort !== null && String(other.port) === port);
-    return own === undefined || all.some(({nodePort}) => String(nodePort) === port)
-      ? []
-      : `${port} is the port of ${own.name} at its cluster IP: at nodes it is ${own.nodePort}`;
-  });
-}
-
-/** In the events of `kubectl describe pod`. */
+/** In the events of `kubectl describe pod`, and in the status of a pod whose containers are ready. */
 function failedProbes(lines: readonly string[]): readonly string[] {
   const probes = lines.flatMap(line => /\bReadiness probe failed: .*[^\s.]/.exec(line)?.[0] ?? []);
-  return [...new Set(probes)].slice(0, 1).map(text => `a pod is not ready, and so is no endpoint of its Services (${text})`);
+  const isUnready = (at: number): boolean =>
+    lines.slice(Math.max(0, at - 6), at + 6).some(line => /^\s*type: "?Ready"?\s*$/.test(line)) &&
+    lines.some(line => /^\s*(?:- )?containerStatuses:/.test(line));
+  const conditions = lines.flatMap((line, at) =>
+    /^\s*(?:- )?status: "?False"?\s*$/.test(line) && isUnready(at) ? ['its condition Ready is False'] : [],
+  );
+  return [...new Set([...probes, ...conditions])]
+    .slice(0, 1)
+    .map(text => `a pod is not ready, and so is no endpoint of its Services (${text})`);
 }
 
-/** A row of `kubectl get pods --show-labels`. */
-function podOf(line: string): readonly Labelled[] {
-  if (!line.includes('=')) return [];
-  const [, name = '', ready = '', state = '', labels] =
-    /^\s*(?:\S+\s+)?(\S+)\s+(\d+\/\d+)\s+(\S+)\s.*\s(\S+=\S*)\s*$/.exec(undecorate(line)) ?? [];
-  const isReady = ready.split('/')[0] === ready.split('/')[1];
-  return labels === undefined ? [] : [{what: name, namespace: '', labels: labels.split(','), unready: isReady ? null : state}];
+/** Pods of a text that has a Service without endpoints, and none of their labels. */
+function unreadyPods(lines: readonly string[]): readonly string[] {
+  const own = podsIn(lines).filter(({isReady, status, labels}) => !isReady && labels === null && status !== 'Completed');
+  return own.length === 0
+    ? []
+    : [`a pod that is not ready is no endpoint of its Services: ${someOf(own.map(({name, status}) => `${name} (${status})`))}`];
+}
+
+/** Pods of `kubectl get pods` and `kubectl describe pod`, where the text has their labels. */
+function labelledPods(lines: readonly string[]): readonly Labelled[] {
+  const rows = podsIn(lines).flatMap(({name, namespace, labels, isReady, status, areAsked: areSome}) =>
+    labels === null ? [] : [{what: name, namespace, labels, areSome, unready: isReady ? null : status}],
+  );
+  const pods = describedFields(lines).flatMap(fields =>
+    fields.has('Node') && fields.has('Labels')
+      ? [
+          {
+            what: `pod ${fields.get('Name')}`,
+            namespace: fields.get('Namespace') ?? '',
+            labels: (fields.get('Labels') ?? '').split(','),
+            unready: null,
+          },
+        ]
+      : [],
+  );
+  return [...rows, ...pods];
 }
 
 /** A pod or what makes pods, with the ports that its containers declare. */

@@ -1,39 +1,76 @@
-import {contains, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Address, type Cidr, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {someOf} from '../../model/text.ts';
+import {podsIn} from './listed-pods.ts';
 
-/** Cluster IPs in the network of a listed pod, and in the clusterCIDR that kube-proxy is given, which is that of pods. */
+/** An address with what has it, in words. */
+interface Holder {
+  readonly text: string;
+  readonly address: Address;
+}
+
+/** Networks of which a text tells twice, and differently: by flags, settings, the plugin, and addresses of pods, Services and nodes. */
 export function mixedRanges(
   lines: readonly string[],
   services: readonly {readonly name: string; readonly clusterIPs: readonly string[]}[],
 ): readonly string[] {
-  const own = services.flatMap(({name, clusterIPs}) =>
-    clusterIPs.flatMap(text => {
-      const address = parseAddress(text);
-      return address?.family === 'IPv4' ? [{address, name: `${text} (${name})`}] : [];
-    }),
-  );
-  if (own.length === 0) return [];
-  const pods = lines.flatMap(line => {
-    const [, name = '', text = ''] = podRow.exec(line) ?? [];
-    const address = parseAddress(text);
-    return address === null ? [] : [{name, address}];
-  });
+  const held = (ip: string | null | undefined, text: string): readonly Holder[] => {
+    const address = parseAddress(ip ?? '');
+    return address?.family === 'IPv4' ? [{text, address}] : [];
+  };
+  const own = services.flatMap(({name, clusterIPs}) => clusterIPs.flatMap(ip => held(ip, `${ip} (${name})`)));
+  const pods = podsIn(lines).flatMap(({name, status, ip}) => (status === 'Running' ? held(ip, `pod ${name} has ${ip}`) : []));
   const shared = pods.flatMap(pod => {
     const service = own.find(({address}) => address.value >> 8n === pod.address.value >> 8n);
-    return service === undefined ? [] : `pod ${pod.name} has ${pod.address.text}, and ${service.name} is a cluster IP in the same network`;
-  });
-  const cidrs = [...new Set(settingsIn(lines, 'clusterCIDR', 'cluster-cidr').join().split(','))].flatMap(text => parseCidr(text) ?? []);
-  const inside = cidrs.flatMap(cidr => {
-    const names = own.flatMap(({address, name}) => (contains(cidr, address) ? [name] : []));
-    return names.length === 0
+    return service === undefined
       ? []
-      : `the clusterCIDR of kube-proxy, ${cidr.text}, holds ${someOf(names)}: it must be the network of pods, by which kube-proxy tells them from other clients. In IPVS mode nodes then reach no Service, and in other modes policies see nodes in place of pods`;
+      : `${pod.text}, and ${service.text} is a cluster IP in the same network: the range of Services and that of pods overlap, and must not`;
   });
-  return [...shared.slice(0, 1).map(text => `${text}: the range of Services and that of pods overlap, and must not`), ...inside];
+  const networks = lines.flatMap(line =>
+    (line.includes('/') ? [...line.matchAll(toldNetwork)] : []).flatMap(([, where = '', text = '']) => {
+      const kind = /^FLANNEL_NETWORK|^Network/.test(where) ? 'flannel' : /service/i.test(where) ? 'services' : 'pods';
+      // flannel writes the first address of a subnet.
+      const cidrs = text.split(',').flatMap(part => parseCidr(part.replace(/^([\d.]+)\.1(?=\/24$)/, '$1.0')) ?? []);
+      return cidrs.map(cidr => ({cidr, kind, text: `${cidr.text} (${where})`}));
+    }),
+  );
+  const [ofPods = [], ofServices = [], ofFlannel = []] = ['pods', 'services', 'flannel'].map(wanted =>
+    networks.filter(({kind}) => kind === wanted),
+  );
+  const outside = ofFlannel.flatMap(({text, cidr}) => {
+    const others = ofPods.filter(other => !overlap(other.cidr, cidr));
+    return others.length === 0 || others.length < ofPods.length
+      ? []
+      : `the network of flannel is ${text}, and the cluster gives nodes networks of ${others[0]?.text}: flannel ends, and pods get no address or are not reached. Network in the ConfigMap of flannel must be that of the cluster`;
+  });
+  const mixed = ofServices.flatMap(({text, cidr}) => {
+    const other = [...ofPods, ...ofFlannel].find(each => overlap(each.cidr, cidr));
+    return other === undefined ? [] : `the range of Services, ${text}, and that of pods, ${other.text}, overlap, and must not`;
+  });
+  const nodes =
+    networks.length === 0
+      ? []
+      : lines.flatMap(line => held(nodeRow.exec(line)?.[2], `${nodeRow.exec(line)?.[2]} (node ${nodeRow.exec(line)?.[1]})`));
+  const taken = [
+    ...ofPods.map(each => ({...each, others: [...nodes, ...own]})),
+    ...ofServices.map(each => ({...each, others: nodes})),
+  ].flatMap(({cidr, kind, text, others}) => {
+    const inside = others.filter(({address}) => contains(cidr, address));
+    return inside.length === 0
+      ? []
+      : `${text}, the network of ${kind}, holds ${someOf(inside.map(other => other.text))}: it must be a network that nothing else has. Their packets are taken for those of ${kind}, and in IPVS mode nodes reach no Service if its addresses are in it`;
+  });
+  return [...new Set([...outside, ...mixed, ...taken, ...shared.slice(0, 1)])];
 }
 
-/** `web-1  1/1  Running  0  3h  10.32.0.3  w1`, of `kubectl get pods -o wide`. */
-const podRow = /^\s*(?:\S+\s+)?(\S+)\s+\d+\/\d+\s+Running\s+\d+(?: \([^)]*\))?\s+\w+\s+(\d+\.\d+\.\d+\.\d+)\s+\S/;
+function overlap(one: Cidr, other: Cidr): boolean {
+  const holds = (cidr: Cidr, {family, base}: Cidr): boolean => contains(cidr, {family, value: base});
+  return holds(one, other) || holds(other, one);
+}
+
+const toldNetwork =
+  /(--pod-network-cidr|--cluster-cidr|clusterCIDR|podSubnet|FLANNEL_(?:NETWORK|SUBNET)|Network(?="?: *"\d)|(?:PodCIDR|podCIDR)s?|--service-cidr|--service-cluster-ip-range|serviceSubnet)["']?[=:\s]+\[?["']?(\d[\d./,]*\/\d+)/g;
+/** A row of `kubectl get nodes -o wide`: `node-a  Ready  <none>  23d  v1.21.3  10.128.149.177`. */
+export const nodeRow = /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d\S*\s+(\d+\.\d+\.\d+\.\d+)\s/;
 
 /** The values that a ConfigMap, `/configz` or the command line of kube-proxy gives to a setting; empty if the text has none of them. */
 function settingsIn(lines: readonly string[], field: string, flag: string): readonly string[] {

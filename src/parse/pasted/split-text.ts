@@ -6,9 +6,9 @@ import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
 import {capturedPackets, waitingConnections} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
-import {type ClientError, clientErrors, refusedClients} from './client-errors.ts';
-import {undeclaredPorts} from './declared-ports.ts';
-import {faultsOf, listedIn, listedObjects} from './listed-objects.ts';
+import {clientErrors, refusedClients} from './client-errors.ts';
+import {ingressPorts, undeclaredPorts} from './declared-ports.ts';
+import {listedIn, listedObjects} from './listed-objects.ts';
 import {listedSettings} from './listed-ranges.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
 import {isTableFull, listedSwitches, refusingHosts, stoppedPackets} from './kernel-lines.ts';
@@ -52,24 +52,26 @@ export function answerOfText(content: Buffer): string | null {
   if (refused.length > 0)
     return `has elements of the maps of kube-proxy without their tables: ${someOf(refused)}: for kube-proxy without an endpoint, or without one on this node. What the node does, nft list table ip kube-proxy prints`;
   const unserved = unservedIn(lines);
-  const [answer] = [
+  const objects = listedObjects(lines);
+  const facts = [
     ...(unserved === null ? [] : [`${unserved} (ipvsadm -Ln)`]),
     ...tracedPackets(lines).map(packet => endOfTrace(packet, [])),
     ...[...stoppedPackets(lines), ...refusingHosts(lines)].map(({text}) => text),
     ...(isTableFull(lines) ? ['the table of connections is full, and the kernel drops packets of new ones'] : []),
     ...commandAnswers(lines),
     ...[...capturedPackets(lines), ...waitingConnections(lines, lines.join('\n'))].map(({text}) => text),
-    ...refusedClients(lines, listedIn(lines).services),
+    ...refusedClients(lines, listedIn(lines)),
     ...undeclaredPorts(lines),
+    ...ingressPorts(lines, listedIn(lines).services),
   ];
-  if (answer !== undefined) return `has no rules, and shows: ${answer}`;
-  const described = describedService(lines) ?? listedObjects(lines);
+  if (facts.length > 0) return `has no rules, and shows: ${[...new Set([...facts, ...(objects ?? [])])].slice(0, maxFacts).join('. ')}`;
   const ofLog = (said: string): string =>
     `is a log of kube-proxy alone, ${said}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
   if (failure !== '') return ofLog(`in which no failure is known. Its last error is: ${failure}${shortenedText([failure])}`);
   const [client] = clientErrors(lines);
   const asked = client === undefined ? null : `${joinHostPort(client.host, client.port)} (${client.why})`;
-  if (described !== null) return described + (client === undefined || faultsOf(lines) !== '' ? '' : fromOutside(client, lines));
+  if (objects !== null)
+    return `is what kubectl prints, without rules. ${objects.map(text => `${text}. `).join('')}To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
   if (asked !== null)
     return `shows a program that does not reach ${asked}: ${meaningOf(client?.why ?? '')}. What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (log !== null) return ofLog('without an error');
@@ -94,49 +96,6 @@ function shortenedText(lines: readonly string[]): string {
   return lines.some(line => /[a-z]\.{3}[a-z]|\w(?:\.{3}|…)\s*$/i.test(line))
     ? ' The line is shortened: journalctl -u kube-proxy --no-pager prints it whole.'
     : '';
-}
-
-/** Of a client that gets no answer from a cluster IP: where it may be. */
-function fromOutside({host, port, why}: ClientError, lines: readonly string[]): string {
-  const service = listedIn(lines).services.find(({clusterIPs}) => clusterIPs.includes(host));
-  return service === undefined || !/time|no route/i.test(why)
-    ? ''
-    : `. ${joinHostPort(host, port)} is the cluster IP of ${service.name}, which nodes and pods alone reach: a host outside of the cluster (that of minikube or Docker Desktop, too) needs a node port, a load balancer or kubectl port-forward`;
-}
-
-/** A Service or Endpoints without addresses, as `kubectl describe` prints them; null if the text is of something else. */
-function describedService(lines: readonly string[]): string | null {
-  const fields = new Map<string, string>();
-  for (const line of lines) {
-    const [, field = '', value = ''] =
-      /^\s*(?:> )?(Name|Namespace|Selector|Type|Endpoints|Addresses|NotReadyAddresses):\s*(.*?)\s*$/.exec(undecorate(line)) ?? [];
-    if (field === 'Name' && fields.has('Endpoints')) break;
-    if (field !== '') fields.set(field, value);
-  }
-  const name = fields.get('Name');
-  const ends = fields.get('Endpoints') ?? fields.get('Addresses');
-  const unready = fields.get('NotReadyAddresses') ?? '<none>';
-  const isUnready = unready !== '<none>' && unready !== '';
-  if (ends === undefined || (name === undefined && !isUnready)) return null;
-  const namespace = fields.get('Namespace') ?? 'default';
-  const service = name === undefined ? 'the Service' : `${namespace}/${name}`;
-  const why = isUnready ? `, since none of its addresses is ready (${unready})` : '';
-  const selector = fields.get('Selector') ?? '<none>';
-  const isByHand = fields.get('Selector') === '<none>';
-  const pods = isByHand
-    ? ' Without a selector its endpoints are those of an EndpointSlice or Endpoints that somebody writes: its name and ports must be those of the Service.'
-    : selector === '<none>'
-      ? ''
-      : faultsOf(lines) || ` Which pods it selects: kubectl get pods -n ${namespace} -l ${selector}.`;
-  const said =
-    ends === '<none>' || ends === ''
-      ? `${service} has no endpoint${why}: kube-proxy refuses connections to it by design.${pods}`
-      : `${service} has endpoints (${ends}).`;
-  const balancer = lines
-    .flatMap(line => /^\s*Warning\s+\w*(?:LoadBalancer|Allocation)\w*\s.*\s{2,}(\S.*?)\s*$/.exec(undecorate(line))?.[1] ?? [])
-    .at(-1);
-  const unbalanced = balancer === undefined ? '' : ` Its load balancer is not set up, which kube-proxy never does: ${balancer}.`;
-  return `is what kubectl describe prints, without rules: ${said}${unbalanced} To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
 }
 
 /** `10.96.1.1 . tcp . 80 comment "shop/web:http" : goto reject-chain`, as `nft list ruleset | grep` leaves it. */
@@ -164,6 +123,8 @@ function samePortText(lines: readonly string[]): string {
 }
 
 const maxShown = 100_000;
+/** The most telling ones of a text. */
+const maxFacts = 3;
 const isRow = /^\s*(?:\d+[KMGT]?\s+\d+[KMGT]?\s+)?[A-Za-z][\w-]*\s+(?:tcp|udp|sctp|icmp|all|\d+)\s+(?:--|-f|!f)\s/;
 
 /** The text itself, where it shows more than rules: what kubectl lists, a log, traced packets. */
@@ -209,35 +170,10 @@ function splitText(content: Buffer): PastedFiles {
   return files;
 }
 
-const otherTools = [
-  '\ntable ',
-  'IP Virtual Server',
-  '\n-A -t ',
-  '\n-A -u ',
-  '\ncreate ',
-  '"nftables"',
-  'kube-ipvs0: <',
-  'Members:',
-  ' dport=',
-  '.go:',
-  'NAME ',
-  'Endpoints:',
-  'apiVersion',
-  'TRACE: ',
-  'trace id ',
-  ' SRC=',
-  'net.ipv4.ip_forward',
-  'admin prohibited',
-  'table full, dropping',
-  'FORWARD policy is',
-  'deny (routed)',
-  'ClusterIP ',
-  'NodePort ',
-  ': Flags [',
-  ' unreachable',
-  'martian source',
-  'forbidden: User',
-];
+const otherTools =
+  '\ntable |IP Virtual Server|\n-A -t |\n-A -u |\ncreate |"nftables"|kube-ipvs0: <|Members:| dport=|.go:|NAME |Endpoints:|apiVersion|TRACE: |trace id | SRC=|net.ipv4.ip_forward|admin prohibited|table full, dropping|FORWARD policy is|deny (routed)|ClusterIP |NodePort |: Flags [| unreachable|martian source|forbidden: User'.split(
+    '|',
+  );
 const isRuleLine =
   /^\s*(?:\*(?:nat|filter|mangle|raw|security)\s*$|-[APN] \S+|(?:[>+*-]\s+)*Chain \S+ \(|\[\d+:\d+\] -A|:[A-Za-z][\w-]* [A-Z-])/;
 

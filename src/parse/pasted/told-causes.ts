@@ -4,7 +4,78 @@ import {untranslatedText} from './captured-packets.ts';
 /** What one line of a program or of the kernel says by itself. */
 type ToldCause = readonly [pattern: RegExp, text: string | ((...groups: readonly string[]) => string)];
 
-/** In the words of this program: `$1` is a group of the pattern. */
+/** Of a cluster IP. */
+export const withoutPing =
+  'cluster IPs do not answer ping, by design: the ports of the Service alone are translated, and in IPVS mode KUBE-IPVS-FILTER refuses the rest';
+
+/** A pattern a line, and below it what that means in the words of this program: `$1` is a group of the pattern. */
+const knownLines = String.raw`
+node "([^"]+)" pod cidr not assigned
+  the Node $1 has no podCIDR, so that flannel gives its pods no network: kube-controller-manager gives one with --allocate-node-cidrs and --cluster-cidr (kubeadm init --pod-network-cidr)
+subnet "([^"]+)" specified in the flannel net config doesn't contain "([^"]+)" PodCIDR of the "([^"]+)" node
+  the network of flannel ($1) does not contain $2, the podCIDR of $3: pods of the node get no network. Network in the ConfigMap of flannel must be that of the cluster
+"?([\w.-]+?)"? already has an IP address different from (\S+)
+  $1 has the address of an earlier network, and pods of the node get none of $2: the plugin makes $1 again after ip link delete $1
+BGP not established with ((?:(?:, ?)?(?:(?:\d+\.){3}\d{1,3}?(?=\d{4}-\d\d-|\D|$)|[\da-f]*:[\da-f:]+))+)
+  calico-node has no BGP session with $1: pods of those nodes are not reached from this one. A firewall stops TCP port 179, or calico took the address of another interface (IP_AUTODETECTION_METHOD)
+node IP: "([^"]+)" not found in the host's network interfaces
+  no interface of the node has $1 any more, under which kubelet registers it: Services whose endpoints are programs of the node, such as the API server, are sent to that address. --node-ip must be an address that the node has
+failed to add vxlanRoute \((\S+) -> \S+?\): ([a-z ]*[a-z])
+  flannel cannot write the route to $1 ($2), so that its pods are not reached from this node: ip addr shows whether flannel.1 is up and has an address of the podCIDR of this node
+lookup (\S+) on (\S+:53): no such host
+  $2 answers, and knows no name $1: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service
+cni plugin not initialized|cni config uninitialized|No networks found in /etc/cni/net\.d
+  a node has no network plugin (/etc/cni/net.d is empty): its pods get no address and are no endpoints, and pods of other nodes do not reach it
+plugin/loop: Loop \(\S+ -> :\d+\) detected
+  CoreDNS sends requests to itself and ends: the resolv.conf that it forwards to names the resolver of the node itself (127.0.0.53). resolvConf of kubelet, or forward in the Corefile, must name other servers
+\[ERROR\] (?:plugin/errors: )?\d .*?\b(?:read|dial) udp (?:\S+->)?(\S+):53: (i/o timeout|[a-z ]*(?:refused|unreachable|no route to host))
+  CoreDNS forwards names outside of the cluster to $1, and gets no answer ($2): forward in the Corefile, or the resolv.conf that it reads, must name servers that pods reach (through the masquerading of the network plugin), and not the Service of CoreDNS itself
+(?:dial tcp|connect to) (\d+\.\d+\.\d+\.\d+)(?::| port )\d+.*?[Nn]etwork is unreachable
+  no route leads to $1 where the client runs: the kernel refuses packets before it asks any rule. The node or pod needs a default route, wherever it leads (ip route)
+Service "?([\w.-]+/[\w.-]+)"? does not have any active [Ee]ndpoint
+  $1 has no ready endpoint, as the ingress controller says, which answers 503: no pod that its selector matches is ready (kubectl get pods --show-labels)
+(?:[Ee]rror (?:getting|obtaining) (?:Endpoints for )?Service|service) "?([\w.-]+/[\w.-]+)"?.*? (?:no object matching key|was not found|does not exist)
+  an Ingress names the Service $1, which does not exist in that namespace: it must be in that of the Ingress
+<error: (?:endpoints|services?) "([^"]+)" not found>
+  an Ingress names the Service $1, which does not exist in its namespace
+connect\(\) failed \(111: Connection refused\) while connecting to upstream.*? upstream: "\w+://([\d.]+:\d+)
+  nginx is refused by $1, an endpoint: no program of the pod listens at this port (targetPort), or it does on 127.0.0.1 alone
+upstream timed out \(110: .*?\) while connecting to upstream.*? upstream: "\w+://([\d.]+:\d+)
+  nginx gets no answer from $1, an endpoint: packets to the pod or its answers are lost, between nodes by the network plugin or a firewall, or by a NetworkPolicy. The same request from the node of the pod, and from that of nginx, shows which
+didn't have free ports for the requested pod ports
+  a pod is not placed, since another pod has the port of the node that it asks for (hostPort). Those named svclb-… are of ServiceLB of k3s, and ask for the ports of their Service: two Services of type LoadBalancer cannot have one port, such as 80 and 443 of traefik
+write to '(127\.[\d.]+)': Connection refused
+  the resolv.conf of a pod names $1, which is the pod itself and not the resolver of the node: resolvConf of kubelet must name a file with other servers (/run/systemd/resolve/resolv.conf)
+no available IPs|can't satisfy the requested IP|"?([\d.]+)"? is not allowed in (?:config|any pool)
+  MetalLB gives the Service no address: its pools (IPAddressPool) have none that is free, that the Service may have, or that it asks for
+failed to find plugin "([\w-]+)" in path
+  the program $1 of the network plugin is not in /opt/cni/bin of the node, so that pods there get no address and are no endpoints
+(/run/flannel/subnet\.env|/var/lib/calico/nodename): no such file
+  the network plugin has not written $1 on the node: its pod there does not run or has failed (its log says why), and pods get no address
+x509: certificate is valid for (.+?), not ([\w.:-]+)
+  the API server is asked at $2, for which its certificate is not ($1): kubeadm init --apiserver-cert-extra-sans, or a new certificate after a change of the Service range
+Invalid value: "?([\w.]+?)"?: (?:failed to allocate (?:\w+ )?(?:IP|port) \S+: )?provided (IP|port) is (already allocated|not in the valid range[^"\\]*)
+  the API server refuses the Service, since the $2 that it asks for ($1) is $3
+failed calling webhook .*?Post "?https://([\w-]+)\.([\w-]+)\.svc[:/].*?: (context deadline exceeded|net/http: request canceled|dial tcp \S+ i/o timeout)
+  the API server gets no answer from the pods of $2/$1 ($3): it connects from the control plane, at the port of the pods and not at that of the Service. A firewall between control plane and nodes, or a control plane outside of the network of pods, stops it
+UDP: bad checksum\. From ([\d.]+):\d+ to ([\d.]+):(?:8472|4789)\b
+  $2 drops packets of VXLAN from $1, since their checksum of UDP is wrong: ethtool -K flannel.1 tx-checksum-ip-generic off (or of vxlan.calico) avoids it, and kube-proxy 1.16.13, 1.17.9 and 1.18.6 mended one cause
+failed to assign an IP address to container
+  the network plugin of AWS has no free address for a pod: it is no endpoint, and does not start. The subnet is full, or the node has as many interfaces and addresses as its instance type may have
+Failed to find (?:any valid )?interface .*?failed to find interface (\S+)
+  flannel does not find the interface $1 (--iface) and ends: pods of the node get no network. Name one that the node has, or none
+BIRD is not ready: Error querying BIRD
+  BIRD of calico-node does not run, so that routes to pods of other nodes are missing: the log of its container says why (a node without an address, or another BIRD on it)
+Kernel's RPF check is set to 'loose'
+  calico-node ends, since rp_filter is 2 (loose), and does not connect the pods of its node: set net.ipv4.conf.all.rp_filter to 1 or 0, or IgnoreLooseRPF (FELIX_IGNORELOOSERPF)
+\b(?:[Ee]xternal|assigned|[Ll]oad ?[Bb]alancer)[ -][Ii][Pp]s? (?:is |are |does |do )?not (?:ping|respond\w* to ping)
+  the address of a load balancer need not answer ping: rules translate the ports of the Service alone. curl to a port, and arping from the same network, show whether it is reached
+\bIP?[Tt]ables FORWARD policy is DROP\b
+  the policy of filter/FORWARD is DROP, as microk8s inspect says: packets of pods are dropped where no rule accepts them
+\b(\w+_cache): neighbor table overflow
+  the kernel has no place for more neighbors ($1) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes
+`;
+
 const told: readonly ToldCause[] = [
   [
     /is forbidden: User "(system:[^"]+)" cannot (\w+) resource "(services|endpoints|endpointslices|nodes|pods|namespaces)"/,
@@ -12,91 +83,13 @@ const told: readonly ToldCause[] = [
       `the API server does not let ${user} ${verb} ${resource}: ${effectOf(user)}. Its ClusterRole, or what binds it, is missing or older than the program`,
   ],
   [
-    /node "([^"]+)" pod cidr not assigned/,
-    'the Node $1 has no podCIDR, so that flannel gives its pods no network: kube-controller-manager gives one with --allocate-node-cidrs and --cluster-cidr (kubeadm init --pod-network-cidr)',
-  ],
-  [
-    /subnet "([^"]+)" specified in the flannel net config doesn't contain "([^"]+)" PodCIDR of the "([^"]+)" node/,
-    'the network of flannel ($1) does not contain $2, the podCIDR of $3: pods of the node get no network. Network in the ConfigMap of flannel must be that of the cluster',
-  ],
-  [
-    /"?([\w.-]+?)"? already has an IP address different from (\S+)/,
-    '$1 has the address of an earlier network, and pods of the node get none of $2: the plugin makes $1 again after ip link delete $1',
-  ],
-  [
-    /BGP not established with ([\d.:a-f]+(?:, ?[\d.:a-f]+)*)/,
-    'calico-node has no BGP session with $1: pods of those nodes are not reached from this one. A firewall stops TCP port 179, or calico took the address of another interface (IP_AUTODETECTION_METHOD)',
-  ],
-  [
-    /node IP: "([^"]+)" not found in the host's network interfaces/,
-    'no interface of the node has $1 any more, under which kubelet registers it: Services whose endpoints are programs of the node, such as the API server, are sent to that address. --node-ip must be an address that the node has',
-  ],
-  [
-    /failed to add vxlanRoute \((\S+) -> \S+?\): ([a-z ]*[a-z])/,
-    'flannel cannot write the route to $1 ($2), so that its pods are not reached from this node: ip addr shows whether flannel.1 is up and has an address of the podCIDR of this node',
-  ],
-  [
-    /lookup (\S+) on (\S+:53): no such host/,
-    '$2 answers, and knows no name $1: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service',
-  ],
-  [
-    /cni plugin not initialized|cni config uninitialized|No networks found in \/etc\/cni\/net\.d/,
-    'a node has no network plugin (/etc/cni/net.d is empty): its pods get no address and are no endpoints, and pods of other nodes do not reach it',
-  ],
-  [
-    /plugin\/loop: Loop \(\S+ -> :\d+\) detected/,
-    'CoreDNS sends requests to itself and ends: the resolv.conf that it forwards to names the resolver of the node itself (127.0.0.53). resolvConf of kubelet, or forward in the Corefile, must name other servers',
-  ],
-  [
-    /\[ERROR\] (?:plugin\/errors: )?\d .*?\b(?:read|dial) udp (?:\S+->)?(\S+):53: (i\/o timeout|[a-z ]*(?:refused|unreachable|no route to host))/,
-    'CoreDNS forwards names outside of the cluster to $1, and gets no answer ($2): forward in the Corefile, or the resolv.conf that it reads, must name servers that pods reach (through the masquerading of the network plugin), and not the Service of CoreDNS itself',
-  ],
-  [
-    /(?:dial tcp|connect to) (\d+\.\d+\.\d+\.\d+)(?::| port )\d+.*?[Nn]etwork is unreachable/,
-    'no route leads to $1 where the client runs: the kernel refuses packets before it asks any rule. The node or pod needs a default route, wherever it leads (ip route)',
-  ],
-  [
     /(?:Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?)?no endpoints available for service "?(?:https?:)?([\w-]+)/,
     (namespace = '', name = '') =>
       `${namespace === '' ? '' : `${namespace}/`}${name} has no ready endpoint, and the API server finds none to connect to: no pod that its selector matches is ready`,
   ],
-  [
-    /failed calling webhook .*?Post "?https:\/\/([\w-]+)\.([\w-]+)\.svc[:/].*?: (context deadline exceeded|net\/http: request canceled|dial tcp \S+ i\/o timeout)/,
-    'the API server gets no answer from the pods of $2/$1 ($3): it connects from the control plane, at the port of the pods and not at that of the Service. A firewall between control plane and nodes, or a control plane outside of the network of pods, stops it',
-  ],
-  [
-    /UDP: bad checksum\. From ([\d.]+):\d+ to ([\d.]+):(?:8472|4789)\b/,
-    '$2 drops packets of VXLAN from $1, since their checksum of UDP is wrong: ethtool -K flannel.1 tx-checksum-ip-generic off (or of vxlan.calico) avoids it, and kube-proxy 1.16.13, 1.17.9 and 1.18.6 mended one cause',
-  ],
-  [
-    /failed to assign an IP address to container/,
-    'the network plugin of AWS has no free address for a pod: it is no endpoint, and does not start. The subnet is full, or the node has as many interfaces and addresses as its instance type may have',
-  ],
-  [
-    /Failed to find (?:any valid )?interface .*?failed to find interface (\S+)/,
-    'flannel does not find the interface $1 (--iface) and ends: pods of the node get no network. Name one that the node has, or none',
-  ],
-  [
-    /BIRD is not ready: Error querying BIRD/,
-    'BIRD of calico-node does not run, so that routes to pods of other nodes are missing: the log of its container says why (a node without an address, or another BIRD on it)',
-  ],
-  [
-    /Kernel's RPF check is set to 'loose'/,
-    'calico-node ends, since rp_filter is 2 (loose), and does not connect the pods of its node: set net.ipv4.conf.all.rp_filter to 1 or 0, or IgnoreLooseRPF (FELIX_IGNORELOOSERPF)',
-  ],
-  [
-    /(?:can ?no?t|can't|unable to|not able to) ping (?:a |the |my )?(?:cluster|service)[ -]?ips?\b/i,
-    'cluster IPs do not answer ping, by design: the ports of the Service alone are translated, and in IPVS mode KUBE-IPVS-FILTER refuses the rest',
-  ],
+  [/(?:can ?no?t|can't|unable to|not able to) ping (?:a |the |my )?(?:cluster|service)[ -]?ips?\b/i, withoutPing],
   [/\breply from unexpected source: (\S+)#\d+, expected (\S+)#\d+/, untranslatedText],
-  [
-    /\bIP?[Tt]ables FORWARD policy is DROP\b/,
-    'the policy of filter/FORWARD is DROP, as microk8s inspect says: packets of pods are dropped where no rule accepts them',
-  ],
-  [
-    /\b(\w+_cache): neighbor table overflow/,
-    'the kernel has no place for more neighbors ($1) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes',
-  ],
+  ...[...knownLines.matchAll(/^(\S.*)\n {2}(.*)$/gm)].map(([, pattern = '', text = '']): ToldCause => [new RegExp(pattern), text]),
 ];
 
 function effectOf(user: string): string {
@@ -109,7 +102,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: Loop|\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping\b|unexpected source|FORWARD policy is|neighbor table/;
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: Loop|\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|FORWARD policy is|neighbor table/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {

@@ -1,0 +1,213 @@
+/** What clients ask is compared with what lists, manifests and settings of the same text have. */
+import {describe, expect, test} from 'vitest';
+import {noDump} from '../../src/parse/pasted/split-text.ts';
+
+const answer = (...lines: readonly string[]) => noDump(Buffer.from(`${lines.join('\n')}\n`));
+const tells = /: no endpoint|has no rules|does not reach|is not ready/;
+
+const services = [
+  'NAME   TYPE       CLUSTER-IP    EXTERNAL-IP   PORT(S)          AGE',
+  'shop   NodePort   10.96.7.7     <none>        8080:31808/TCP   9d',
+  '',
+];
+const endpoints = ['NAME   ENDPOINTS          AGE', 'shop   10.244.3.3:3000    9d', ''];
+const curl = (host: string, port: number, why: string) => `curl: (7) Failed to connect to ${host} port ${port} after 2 ms: ${why}`;
+const refused = 'Connection refused';
+const late = 'Connection timed out';
+
+describe('a client', () => {
+  test.each([
+    ['a node port', curl('192.0.2.20', 31808, refused), '31808 is the node port of shop'],
+    ['a cluster IP', curl('10.96.7.7', 8080, refused), '10.96.7.7:8080 is shop'],
+    ['a Service by its name', curl('shop.default.svc.cluster.local', 8080, refused), 'shop.default.svc.cluster.local:8080 is shop'],
+    ['an endpoint', curl('10.244.3.3', 3000, refused), '10.244.3.3:3000 is an endpoint of shop'],
+    ['an endpoint, in the words of Node.js', 'Error: connect ECONNREFUSED 10.244.3.3:3000', '10.244.3.3:3000 is an endpoint of shop'],
+    [
+      'a node port, by telnet',
+      '$ telnet 192.0.2.20 31808\nTrying 192.0.2.20...\ntelnet: Unable to connect: Connection refused',
+      '31808 is',
+    ],
+  ])('that %s refuses is told where nothing may listen, if there are endpoints', (_, line, what) => {
+    const said = answer(...services, ...endpoints, line);
+    expect(said).toContain(what);
+    expect(said).toContain('no program of the pod listens at 10.244.3.3:3000');
+    expect(answer(...services, line)).not.toContain('no program of the pod');
+  });
+
+  test('that asks for a node port at its own host, or at a node that is a container, is told what leads there', () => {
+    expect(answer(...services, curl('127.0.0.1', 31808, refused))).toMatch(
+      /31808 is the node port of shop, .* to which 127\.0\.0\.1 does not lead from this host/,
+    );
+    expect(answer(...services, '$ minikube ip', curl('192.0.2.20', 31808, late))).toContain('192.0.2.20 does not lead from this host');
+    expect(answer(...services, curl('192.0.2.20', 31808, late))).toContain('by a firewall before the node, or by its rules');
+    expect(answer(...services, curl('192.0.2.20', 31809, late))).not.toContain('node port');
+  });
+
+  test('that pings a cluster IP is told that none answers', () => {
+    const ping = (host: string, lost: number) => [`PING ${host}`, '', `--- ${host} ping statistics ---`, `3 packets, ${lost}% packet loss`];
+    const lookup = (address: string) => ['Server:   10.96.0.10', '', 'Name:   shop.default.svc.cluster.local', `Address: ${address}`, ''];
+    const byDesign = 'cluster IPs do not answer ping, by design';
+    expect(answer(...services, ...ping('10.96.7.7', 100))).toContain(byDesign);
+    expect(answer(...lookup('10.96.7.7'), ...ping('10.96.7.7', 100))).toContain(byDesign);
+    // That of a pod, by a headless Service.
+    expect(answer(...lookup('10.244.3.3'), ...ping('10.244.3.3', 100))).not.toContain(byDesign);
+    expect(answer(...services, ...ping('10.96.7.7', 0))).not.toContain(byDesign);
+  });
+});
+
+describe('manifests', () => {
+  const service = [
+    'apiVersion: v1',
+    'kind: Service',
+    'metadata:',
+    '  name: shop',
+    'spec:',
+    '  clusterIP: 10.96.7.7',
+    '  ports:',
+    '  - port: 80',
+    '---',
+  ];
+  const ingress = (port: number) => [
+    'kind: Ingress',
+    'apiVersion: networking.k8s.io/v1',
+    'metadata:',
+    '  name: front',
+    'spec:',
+    '  rules:',
+    `  - http: {paths: [{backend: {service: {name: shop, port: {number: ${port}}}}}]}`,
+  ];
+
+  test('show an Ingress that names a port which the Service does not have', () => {
+    expect(answer(...service, ...ingress(8080))).toContain('Ingress front sends to port 8080 of shop, which has 80');
+    expect(answer(...service, ...ingress(80))).not.toContain('Ingress front');
+    // An issue or an article has its margin.
+    expect(answer(...[...service, ...ingress(8080)].map(line => `    ${line}`))).toContain('Ingress front sends to port 8080');
+  });
+
+  test('show a policy that admits pods of its own namespace alone, where somebody waits', () => {
+    const policy = (peer: string) =>
+      `kind: NetworkPolicy\napiVersion: networking.k8s.io/v1\nmetadata:\n  name: near\n  namespace: pay\nspec:\n  podSelector: {}\n  ingress:\n  - from:\n    - ${peer}\n`;
+    const near = 'podSelector: {matchLabels: {app: front}}';
+    expect(answer(policy(near), '504 Gateway Time-out')).toContain(
+      'NetworkPolicy near admits pods with app=front of namespace pay, its own, alone',
+    );
+    for (const text of [policy(`{${near}, namespaceSelector: {}}`), policy('ipBlock: {cidr: 192.0.2.0/24}')])
+      expect(answer(text, '504 Gateway Time-out')).not.toContain('NetworkPolicy near');
+    expect(answer(policy(near))).not.toContain('NetworkPolicy near');
+  });
+});
+
+describe('networks', () => {
+  const init = (pods: string, range = '10.96.0.0/12') => `kubeadm init --service-cidr=${range} --pod-network-cidr=${pods}`;
+  const flannel = (own: string) => `FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=${own}.3.1/24`;
+  const node = 'w1   Ready   <none>   9d   v1.31.2   192.168.4.9   <none>   Ubuntu';
+
+  test('that should be one and are two are told', () => {
+    expect(answer(init('10.224.0.0/16'), flannel('10.224'))).toContain(
+      'network of flannel is 10.244.0.0/16 (FLANNEL_NETWORK), and the cluster gives nodes networks of 10.224.0.0/16 (--pod-network-cidr)',
+    );
+    expect(answer(init('10.244.0.0/16'), flannel('10.244'))).toMatch(/^is neither/);
+  });
+
+  test('that should be apart and overlap are told', () => {
+    expect(answer(init('10.100.0.0/16'))).toMatch(/range of Services, 10\.96\.0\.0\/12 .* that of pods, 10\.100\.0\.0\/16 .*, overlap/);
+    expect(answer(init('192.168.0.0/16'), node)).toContain(
+      '192.168.0.0/16 (--pod-network-cidr), the network of pods, holds 192.168.4.9 (node w1)',
+    );
+    expect(answer(init('10.244.0.0/16'), node)).toMatch(/^is neither/);
+  });
+});
+
+describe('pods', () => {
+  const pending = [
+    'NAME   TYPE           CLUSTER-IP   EXTERNAL-IP   PORT(S)        AGE',
+    'shop   LoadBalancer   10.43.7.7    <pending>     80:31380/TCP   4m',
+    '',
+  ];
+  const heading = 'NAME   READY   STATUS   RESTARTS   AGE';
+
+  test('of ServiceLB that are not placed are why a Service has no address', () => {
+    expect(answer(...pending, heading, 'svclb-shop-x7k2p   0/1   Pending   0   4m')).toMatch(
+      /ServiceLB of k3s gives no address, since its pod svclb-shop-x7k2p is Pending/,
+    );
+    expect(answer(...pending, heading, 'svclb-other-x7k2p   0/1   Pending   0   4m')).toContain('no controller');
+  });
+
+  test('that are not ready are told beside a Service without endpoints', () => {
+    const empty = ['NAME   ENDPOINTS   AGE', 'shop   <none>      4m', ''];
+    expect(answer(...empty, heading, 'shop-5d-x7k2p   0/1   ImagePullBackOff   0   4m')).toContain('shop-5d-x7k2p (ImagePullBackOff)');
+    expect(answer(...empty, heading, 'shop-5d-x7k2p   1/1   Running   0   4m', 'init-x7k2p   0/1   Completed   0   4m')).not.toContain(
+      'x7k2p',
+    );
+  });
+
+  test('are compared with a selector by labels that the command asked for, which are not all', () => {
+    const service = (selector: string) => ['Name: shop', 'Namespace: default', `Selector: ${selector}`, 'Endpoints: <none>', ''];
+    const pods = ['$ kubectl get pods -l app=shop', heading, 'shop-5d-x7k2p   0/1   CrashLoopBackOff   9   4m'];
+    expect(answer(...service('app=shop'), ...pods)).toContain('matches are not ready: shop-5d-x7k2p (CrashLoopBackOff)');
+    expect(answer(...service('app=shop,tier=front'), ...pods)).not.toContain('no pod of this text');
+    const described = ['Name: shop-5d-x7k2p', 'Namespace: default', 'Node: w1/192.0.2.20', 'Labels: app=shopping', '        tier=front'];
+    expect(answer(...service('app=shop'), ...described)).toContain('pod shop-5d-x7k2p has app=shopping, tier=front');
+    expect(answer(...service('app=shopping,tier=front'), ...described)).not.toContain('no pod of this text');
+  });
+
+  test('whose condition Ready is False are told, and nodes are not taken for pods', () => {
+    const condition = ['status:', '  conditions:', '  - lastProbeTime: null', '    status: "False"', '    type: Ready'];
+    expect(answer(...condition, '  containerStatuses:', '  - ready: true')).toContain('its condition Ready is False');
+    expect(answer(...condition)).not.toContain('its condition Ready');
+  });
+});
+
+describe('state of a node', () => {
+  test('shows peers of BGP that are not connected, by broken rows too', () => {
+    const row = (peer: string, state: string, info: string) => `| ${peer}   | node-to-node mesh | ${state} | 17:19:38 | ${info} |`;
+    const rest = '|                |                   |       |          | refused                        |';
+    expect(answer(row('192.0.2.9', 'start', 'Active Socket: Connection'), rest, row('192.0.2.8', 'up   ', 'Established'))).toContain(
+      'no BGP session with 192.0.2.9: ',
+    );
+    expect(answer(row('192.0.2.8', 'up   ', 'Established'))).toMatch(/^is neither/);
+    // calico writes no blank before the time of its log.
+    expect(answer('BIRD is not ready: BGP not established with 192.0.2.9,192.0.2.92019-10-02 14:51:02')).toContain(
+      'no BGP session with 192.0.2.9, 192.0.2.9: ',
+    );
+  });
+
+  test('shows the interface of a tunnel that is down, and a node that is not ready', () => {
+    const link = (name: string, flags: string) => `4: ${name}: <${flags}> mtu 1450 qdisc noop state DOWN group default`;
+    expect(answer(link('flannel.1', 'BROADCAST,MULTICAST'))).toContain('flannel.1 is down');
+    for (const text of [
+      link('flannel.1', 'BROADCAST,MULTICAST,UP,LOWER_UP'),
+      link('tunl0@NONE', 'NOARP'),
+      link('cni0', 'NO-CARRIER,BROADCAST,UP'),
+    ])
+      expect(answer(text)).toMatch(/^is neither/);
+    expect(answer('w1   NotReady   <none>   9d   v1.31.2')).toContain('node w1 is not ready');
+  });
+
+  test('shows a pod that does not ask the DNS of the cluster', () => {
+    const read = (...conf: readonly string[]) => ['$ kubectl exec box -- cat /etc/resolv.conf', ...conf, ''];
+    const failed = "nslookup: can't resolve 'shop'";
+    expect(answer(failed, ...read('nameserver 192.0.2.53', 'options ndots:5'))).toContain('names 192.0.2.53 and no domain of the cluster');
+    expect(answer(failed, ...read('search default.svc.cluster.local', 'nameserver 10.96.0.10'))).not.toContain('resolv.conf of a pod');
+    expect(answer(...read('nameserver 192.0.2.53'))).not.toContain('resolv.conf of a pod');
+    expect(answer(failed, '[root@w1 ~]# cat /etc/resolv.conf', 'nameserver 192.0.2.53')).not.toContain('resolv.conf of a pod');
+  });
+
+  test('shows a packet that was lost before another one was answered', () => {
+    const packet = (at: string, rest: string) => `11:20:${at} IP ${rest}, length 0`;
+    const syn = '10.244.0.9.41000 > 10.244.2.4.80: Flags [S], seq 70';
+    const answered = '10.244.2.4.80 > 10.244.0.9.41000: Flags [S.], seq 5, ack 71';
+    expect(answer(packet('01.10', syn), packet('02.12', syn), packet('02.13', answered))).toContain('2 times before an answer came');
+    // One packet on two interfaces.
+    expect(answer(packet('01.99', syn), packet('02.01', syn), packet('02.03', answered))).toMatch(/^is neither/);
+  });
+});
+
+test('one text may show several things, and a healthy list shows none', () => {
+  const said = answer(...services, curl('10.96.7.7', 80, refused), 'w1   NotReady   <none>   9d   v1.31.2');
+  expect(said).toContain('node w1 is not ready');
+  expect(said).toContain('a client asks for 10.96.7.7:80');
+  expect(answer(...services, ...endpoints)).not.toMatch(tells);
+  // A page that drops blanks.
+  expect(answer(...services.map(line => line.replaceAll(/ +/g, ' ')), curl('10.96.7.7', 80, refused))).toContain('shop has TCP 8080 alone');
+});
