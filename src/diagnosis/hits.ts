@@ -87,7 +87,7 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   if (first.share !== undefined && (service === undefined || isOfOtherRules(first)))
     return {
       share: first.share,
-      effect: `have ${partText(first.share)} for ${name}${throughEntry(first.entry)} ${code === 'ST401' ? 'taken by another rule' : 'refused or dropped'}`,
+      effect: `have ${first.isShareOfOne === true && first.share < 0.999 ? 'a part of the connections' : partText(first.share)} for ${name}${throughEntry(first.entry)} ${code === 'ST401' ? 'taken by another rule' : 'refused or dropped'}`,
     };
   if (service === undefined)
     return {share: 1, effect: `cannot reach any Service${family === 'IPv6' ? ' over IPv6' : ''}, nor can clients from outside`};
@@ -174,6 +174,7 @@ const noReply = 'get no reply from NAME';
 
 const ofVariants: Readonly<Partial<Record<Variant, Effect>>> = {
   'served-without-local-endpoint': {effect: 'reach endpoints of NAME where packets should be dropped', share: 0},
+  'not-dropped': {effect: 'have packets for NAME reach no endpoint, where they should be dropped', share: 0},
   'ranges-not-enforced': {who: 'clients outside loadBalancerSourceRanges', effect: 'get in to NAME', share: 0},
   'to-itself': {who: 'pods that are sent back to themselves', effect: noReply},
   masqueraded: {effect: "reach NAME with the node's address in place of their own", share: 0},
@@ -196,7 +197,7 @@ const byCode: Readonly<Record<string, Effect>> = {
   ST205: {effect: 'still get answers at what the API no longer has of NAME', share: 0},
   ST206: {effect: 'cannot connect to NAME', share: 1},
   ST207: {effect: 'reach other endpoints of NAME than its traffic policy says', share: 0},
-  ST210: {effect: 'get in to NAME, or do not, against its loadBalancerSourceRanges'},
+  ST210: {effect: 'are not treated as the loadBalancerSourceRanges of NAME say'},
   ST211: {effect: noReply},
   ST212: {effect: 'wait until they time out for NAME, in place of a refusal', share: 0},
   ST302: {who: 'clients whose packets must be masqueraded', effect: 'may get no reply'},

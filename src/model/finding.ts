@@ -93,6 +93,8 @@ export type Variant =
   | 'address-of-no-node'
   | 'lost-replies'
   | 'bypass-missing'
+  // ST207, ST210: what should be dropped is not, and reaches no endpoint.
+  | 'not-dropped'
   // ST210
   | 'ranges-not-enforced'
   | 'allowed-client-dropped'
@@ -149,6 +151,8 @@ export interface Observation {
   readonly senders?: AffectedSenders;
   /** The share of connections from pods of the node (of `senders`, if these are a part) that does not reach a usable endpoint because of it, from 0 to 1; left out if not known. */
   readonly share?: number | undefined;
+  /** The share is that of one of the Service ports. */
+  readonly isShareOfOne?: boolean;
   readonly message: string;
   readonly variant?: Variant | undefined;
   /** What happens, in words of its own for the first line of a report, where neither the code nor the variant tells it. */

@@ -18,6 +18,10 @@ export interface Cause {
   readonly isOutdated: boolean;
   /** `shop/web on node-a: pod web-2 gets no traffic`. Not escaped. */
   readonly message: string;
+  /** What it has in common with others that are no more causes beside it: one rule, or an endpoint that was replaced. */
+  readonly roots: readonly string[];
+  /** It names no Service as its own. */
+  readonly isOfNode: boolean;
   /** The same with the code; without it where only the rules show the cause, and the code is that of one of its effects. */
   readonly text: string;
 }
@@ -40,9 +44,22 @@ export function causesOf(report: CausesInput, readAt: string | undefined): reado
       ...(since === null ? {} : {since}),
       isOutdated: block.reason === 'older-rules',
       message,
+      roots: rootsOf(block),
+      isOfNode: block.finding.service === undefined,
       text: block.reason === 'older-rules' ? message : `${message} (${code})`,
     };
   });
+}
+
+function rootsOf(block: FindingBlock): readonly string[] {
+  const {finding, nodes, effects} = block;
+  const {code, service, variant, port, family, actual = []} = finding;
+  const isReplaced = code === 'ST202' || code === 'ST203' || variant === 'lacks-backend' || variant === 'has-backend';
+  const rule = actual[0]?.text;
+  return [
+    ...(rule !== undefined && ['ST303', 'ST401', 'ST402'].includes(code) ? [[rule, nodes]] : []),
+    ...(isReplaced && effects.length === 0 ? [['replaced', service, port, family, nodes]] : []),
+  ].map(root => JSON.stringify(root));
 }
 
 /** The nodes that the table calls `outdated`, with the cause. */
@@ -163,12 +180,14 @@ const what: Readonly<Record<string, string | Words>> = {
       : (gist ?? `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed${by(program)}`),
   ST207: byVariant('the traffic policy is not applied', {
     'served-without-local-endpoint': 'the Local policy is not applied, clients are served where packets should be dropped',
+    'not-dropped': 'packets that the Local policy should drop are not dropped, and reach no endpoint',
     'dropped-beside-local-endpoint': 'packets are dropped although an endpoint is on the node',
     'bypass-missing': 'pods of the node cannot reach all endpoints, because the Local policy is applied to them',
   }),
   ST208: ({gist}) => gist ?? 'endpoints get unequal shares of the traffic',
   ST209: ({gist}) => gist ?? 'session affinity is not applied as configured',
   ST210: byVariant('loadBalancerSourceRanges are not applied', {
+    'not-dropped': 'packets that loadBalancerSourceRanges should drop are not dropped, and reach no endpoint',
     'ranges-not-enforced': 'clients outside loadBalancerSourceRanges are served',
     'allowed-client-dropped': 'clients that loadBalancerSourceRanges allow are dropped',
     'ranges-not-configured': 'clients are dropped as if there were loadBalancerSourceRanges',
@@ -186,7 +205,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST214: (finding, block) => {
     const why = 'a rule jumps to a chain that is empty or missing';
     const {share} = finding;
-    if (share === undefined) return `${why}, connections${atEntry(finding, block)} that meet it are lost`;
+    if (share === undefined) return `connections${atEntry(finding, block)} are lost where ${why}`;
     return share > 0.999 ? `all connections are lost, ${why}` : `${Math.round(share * 100)}% of the connections are lost, ${why}`;
   },
   ST216: (finding, block) =>
@@ -214,7 +233,7 @@ const what: Readonly<Record<string, string | Words>> = {
         : `a rule of another program takes ${partOf(block) || 'the '}packets${where(finding, block)}`,
   ST402: (finding, block) =>
     `a rule of another program drops or refuses ${partOf(block)}${finding.variant === 'lost-replies' ? 'replies' : 'packets'}${where(finding, block)}`,
-  ST403: 'a rule on the path cannot be evaluated',
+  ST403: ({gist}) => gist ?? 'a rule on the path cannot be evaluated',
   ST501: ({affects: [first] = []}) =>
     `both backends of iptables hold Service rules, and disagree${first === undefined ? '' : ` about ${namespacedName(first)}`}`,
   ST502: byVariant('rules of another proxy mode are left behind', {
@@ -264,7 +283,9 @@ const what: Readonly<Record<string, string | Words>> = {
   ST703: 'a known bug of this kube-proxy breaks what the API promises',
   ST801: ({endpoint, variant, gist}, {others}) =>
     variant === 'lacks-entry'
-      ? `connections fail, the kernel's map of Cilium lacks ${others.length === 0 ? 'an entry' : 'entries'}`
+      ? others.length === 0 && gist !== undefined
+        ? gist
+        : "connections fail, the kernel's map of Cilium lacks entries"
       : variant === 'lacks-backend'
         ? `endpoint ${endpoint} gets no traffic, the kernel's map of Cilium lacks it`
         : variant === 'has-backend'
@@ -311,7 +332,7 @@ function partOf(block: FindingBlock): string {
   const shares = membersOf(block).map(({share = 1}) => share);
   if (shares.some(share => share > 0.995)) return '';
   const parts = new Set(shares.map(share => Math.max(1, Math.round(share * 100))));
-  return parts.size === 1 ? `${[...parts][0]}% of the ` : 'a part of the ';
+  return parts.size === 1 && block.finding.isShareOfOne !== true ? `${[...parts][0]}% of the ` : 'a part of the ';
 }
 
 /** The targets of iptables and nftables that refuse packets. */

@@ -2,7 +2,7 @@ import {dump} from 'js-yaml';
 import {type Finding, hitsText} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 import type {RuleText} from '../model/ruleset.ts';
-import {causesOf, outdatedNodes} from './headline.ts';
+import {type Cause, causesOf, outdatedNodes} from './headline.ts';
 import {headlineOf} from './verdict-line.ts';
 import {withNotRefused} from './trace-words.ts';
 import {originOf, readTime, type Renderer, type RenderOptions} from './renderer.ts';
@@ -48,13 +48,15 @@ function reportHead(report: Report, options: Pick<RenderOptions, 'provenance'>):
   const {tool, summary, wait, nodes} = report;
   const origin = originOf(report.scope, options);
   const {verdict, ...counts} = summary;
-  const causes = causesOf(report, readTime(options.provenance)).map(
-    ({severity: _, text: __, isOutdated: ___, family: ____, ...cause}) => cause,
-  );
+  const causes = causesOf(report, readTime(options.provenance)).map(causeObject);
   const told = {verdict, headline: headlineOf(report, options.provenance), causes, ...counts};
   const outdated = outdatedNodes(report);
   const states = nodes.map(node => (outdated.has(node.name) ? {...node, state: 'outdated'} : node));
   return {schemaVersion, tool, ...(origin === null ? {} : {origin}), summary: told, wait, nodes: states};
+}
+
+function causeObject({code, nodes, services, since, message}: Cause): object {
+  return {code, nodes, services, since, message};
 }
 
 /** As the table has them. */

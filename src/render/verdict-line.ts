@@ -75,15 +75,15 @@ function worstCause(report: Report, severity: Severity, provenance: Provenance |
   const causes = causesOf(report, readTime(provenance)).filter(cause => cause.severity === severity);
   const [first] = causes;
   if (first === undefined) return '';
-  const others = causes.filter(cause => cause !== first && !isOfOtherFamily(cause, first));
+  const others = causes.filter(cause => cause !== first && !isSameFault(cause, first));
   const more = others.length === 0 ? '' : ` and ${plural(others.length, severity === 'error' ? 'more cause' : 'other cause')}`;
   return `${escapeText(first.text)}${more}`;
 }
 
-/** What holds for both families of addresses is a finding for each. */
-function isOfOtherFamily(cause: Cause, first: Cause): boolean {
-  const textOf = ({code, nodes, services}: Cause): string => JSON.stringify([code, nodes, services]);
-  return cause.family !== first.family && cause.services.length === 0 && textOf(cause) === textOf(first);
+/** One rule is one cause, and so is what holds for both families of addresses, with a finding for each. */
+function isSameFault(cause: Cause, first: Cause): boolean {
+  const isOfBoth = cause.isOfNode && first.isOfNode && cause.family !== first.family && cause.code === first.code;
+  return (isOfBoth && cause.nodes.join() === first.nodes.join()) || cause.roots.some(root => first.roots.includes(root));
 }
 
 function rulesAloneFaults(report: Report, provenance: Provenance | undefined): string {

@@ -189,6 +189,19 @@ test('ST801: the map lacks an entry, lacks a backend, keeps one, or has another 
   expect(at(() => {})).toEqual([]);
 });
 
+test('the first line names the entry that the map lacks, if it is one', () => {
+  const says = (change: (map: Record<string, string[]>) => void) => causesOf({findings: withMap(change).findings()}, undefined)[0]?.message;
+  const onNode = '172.18.0.2:30080/TCP';
+  expect(says(map => void delete map[clusterIP])).toBe(
+    "shop/web on node-a: connections to 10.96.1.1:80 fail, the kernel's map of Cilium lacks the entry",
+  );
+  expect(says(map => void delete map[onNode])).toBe(
+    "shop/web on node-a: connections to node port 30080 fail, the kernel's map of Cilium lacks the entry",
+  );
+  const both = (map: Record<string, string[]>): void => void (delete map[clusterIP] && delete map[onNode]);
+  expect(says(both)).toBe("shop/web on node-a: connections fail, the kernel's map of Cilium lacks entries");
+});
+
 test('ST801: the flags of an entry are those that its policies and its address ask for', () => {
   const flagged = (key: string, flags: string, change: (tables: CiliumTables) => void = () => {}): readonly string[] => {
     const tables = given(change);

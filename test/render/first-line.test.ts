@@ -9,6 +9,7 @@ import {headlineOf} from '../../src/render/verdict-line.ts';
 import {kernel} from '../incidents/changes.ts';
 import {nftScenario, replaced, withRules} from '../nft-scenario.ts';
 import {type Scenario, scenario} from '../scenario.ts';
+import {withFiles} from '../fixtures.ts';
 import {findingOf, plain} from './report.ts';
 
 const reported = async (change: (given: Scenario) => void) => {
@@ -74,6 +75,11 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -p udp --dport 53 -j REJECT'),
     ],
     [
+      // Each Service has other endpoints, and so another share.
+      'FAULTY: node-b: a part of the packets to pods of ',
+      given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -d 10.244.11.0/24 -j DROP'),
+    ],
+    [
       'shop/sticky on node-b: endpoints get unequal shares of the traffic, 10.244.11.5:8080 6.7% in place of 33.3% (ST208)',
       given =>
         given
@@ -91,6 +97,25 @@ describe('the first line says what happens, not that something is wrong', () => 
     [
       'node-b: node ports of 14 Services do not work (ST304); 1 error on 1 of 3 nodes, 3 warnings (34 Services: 15 in sync, 16 with findings, ',
       given => given.rules('node-b').delete('-A KUBE-SERVICES', '-j KUBE-NODEPORTS'),
+    ],
+    [
+      'shop/lb-ranges on node-b: packets that loadBalancerSourceRanges should drop are not dropped, and reach no endpoint (ST210)',
+      given => given.rules('node-b').delete('-A KUBE-PROXY-FIREWALL', '203.0.113.13'),
+    ],
+    [
+      // Without its DROP, the packet is refused by the node or lost on its way.
+      'shop/both-local on node-b: packets that the Local policy should drop are not dropped, and reach no endpoint (ST207)',
+      given => given.rules('node-b').delete('"shop/both-local:http has no local endpoints"', '10.96.1.13/32'),
+    ],
+    [
+      'OK with 4 warnings: node-b: a rule of another program limits packets to 10 packets a second for each source: what exceeds it is dropped or refused (ST403)',
+      given =>
+        given
+          .rules('node-b')
+          .insertBefore(
+            ['-A FORWARD', '-j KUBE-PROXY-FIREWALL'],
+            '-A FORWARD -p tcp --dport 8080 -m hashlimit --hashlimit-above 10/sec --hashlimit-mode srcip --hashlimit-name x -j DROP',
+          ),
     ],
     [
       'shop/lb-ranges on node-b: clients that loadBalancerSourceRanges allow are dropped (ST210)',
@@ -119,7 +144,7 @@ describe('the first line says what happens, not that something is wrong', () => 
     ],
     [
       // The chain of another Service, whose policy is Local.
-      'shop/web on node-a: traffic goes to 10.244.11.6:8080, which is no usable endpoint (ST203) and 1 more cause; 4 errors on 1 of 3 nodes',
+      'shop/web on node-a: traffic goes to 10.244.11.6:8080, which is no usable endpoint (ST203); 4 errors on 1 of 3 nodes',
       given =>
         given.rules('node-a').replace(['-A KUBE-SERVICES', '10.96.1.1/32'], '-j KUBE-SVC-67NZLRHBNDSAWJRO', '-j KUBE-SVL-3QIN7CTEIMV2MPZ3'),
     ],
@@ -136,8 +161,8 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').replace(['-A KUBE-SERVICES', '198.51.100.10/32'], '198.51.100.10', '198.51.100.19'),
     ],
     [
-      // The rule also takes the replies to the few connections whose masqueraded port is one of these.
-      'infra/dual and 11 more Services on node-b: a rule of another program drops or refuses packets at their node ports (ST402) and 1 more cause',
+      // The rule also takes the replies to the few connections whose masqueraded port is one of these: it is one cause.
+      'infra/dual and 11 more Services on node-b: a rule of another program drops or refuses packets at their node ports (ST402); 14 errors',
       given =>
         given
           .rules('node-b')
@@ -213,12 +238,23 @@ test.each<readonly [says: string, change: (ruleset: string) => string]>([
     replaced(/(map service-nodeports \{[^}]*?)\t\telements = \{[^}]*\}\n/, '$1'),
   ],
   [
-    'shop/nodeport on node-a: traffic through its node port 30080 goes to 10.244.11.6:8080, which is no usable endpoint (ST203) and 1 more cause; ',
+    'shop/nodeport on node-a: traffic through its node port 30080 goes to 10.244.11.6:8080, which is no usable endpoint (ST203); 4 errors on 1 of 3 nodes',
     replaced(/(tcp \. 30080 : goto )\S+?(,?\s)/, '$1external-5C7MGBTD-shop/nodeport-local/tcp/http$2'),
   ],
   [
     'node-a: clients outside the cluster may get no reply, and a pod that reaches itself through a Service gets none (ST302)',
     withRules('masquerading'),
+  ],
+  [
+    // Pods that reach themselves are still masqueraded.
+    'node-a: clients outside the cluster may get no reply (ST302)',
+    replaced(/(chain masquerading \{\n)[^\n]*0x00004000[^\n]*\n/, '$1'),
+  ],
+  [
+    // One policy of a table for both families is one cause.
+    'node-a: packets to pods of 27 Services are dropped in FORWARD (ST303); 2 errors on 1 of 3 nodes',
+    ruleset =>
+      `${ruleset}\ntable inet fw {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n\t\tct state established,related accept\n\t}\n}\n`,
   ],
 ])('in nftables mode it says: %s', async (says, change) => {
   const given = await nftScenario(change);
@@ -289,4 +325,32 @@ test('a message is not read: senders with names do not cut it, and a finding wit
     'node-a: replies do not come back (ST302)',
     'node-a: kube-proxy does not apply changes (ST505)',
   ]);
+});
+
+test('what is not dropped is not said to be served, and hits name no share that other Services do not have', async () => {
+  const hitsOf = async (code: string, change: (given: Scenario) => void) =>
+    (await reported(change)).findings.find(finding => finding.code === code && finding.severity === 'error')?.hits?.effect;
+  expect(
+    await hitsOf('ST207', given => given.rules('node-b').delete('"shop/both-local:http has no local endpoints"', '10.96.1.13/32')),
+  ).toBe('have packets for shop/both-local:http reach no endpoint, where they should be dropped');
+  expect(
+    await hitsOf('ST303', given =>
+      given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -d 10.244.11.0/24 -j DROP'),
+    ),
+  ).toMatch(/^have a part of the connections for \d+ Service ports refused or dropped$/);
+});
+
+test('a dump of iptables-legacy is named as such, whatever its first line says', async () => {
+  const {nodes, ...rest} = (await scenario('faults/split-brain')).snapshot();
+  const unheaded = nodes.map(node =>
+    withFiles(node, {
+      'iptables-legacy-save':
+        node
+          .read('iptables-legacy-save')
+          ?.toString()
+          .replace(/^#.*\n/gm, '') ?? null,
+    }),
+  );
+  const {findings} = diagnose({...rest, nodes: unheaded}, {toolVersion: '0.0.0'});
+  expect(findings.find(({code}) => code === 'ST501')?.message).toContain('iptables-legacy sends');
 });

@@ -1,6 +1,6 @@
 import {isUnspecified} from '../../expect/cilium/promised-frontends.ts';
 import type {CiliumState} from '../../expect/cilium/cilium-node.ts';
-import {type Family, parseCidr} from '../../model/address.ts';
+import {type Family, joinHostPort, parseCidr} from '../../model/address.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {type AgentFrontend, frontendKey, usedBackends} from '../../parse/cilium/agent-table.ts';
@@ -47,7 +47,9 @@ function faultSymptoms(faults: readonly FaultAt[], {ports: portsOf, family}: Map
   const groups = Map.groupBy(faults, ({frontend, text}) => `${ownerOf(frontend)} ${text('')}`);
   return [...groups.values()].flatMap(([first, ...others]) => {
     if (first === undefined) return [];
-    const {frontend, kind = 'map-differs', key, text, ...more} = first;
+    const {frontend, kind = 'map-differs', key, text, ...rest} = first;
+    const isOfSeveral = rest.variant === 'lacks-entry' && others.some(({gist}) => gist !== rest.gist);
+    const more = isOfSeveral ? {...rest, gist: undefined} : rest;
     const detail = text(someOf([key, ...others.map(other => other.key)]));
     const port = ports.get(frontend.key) ?? null;
     if (port !== null) return [ciliumSymptom(kind, port, {detail, ...more})];
@@ -77,7 +79,10 @@ function faultsOf(frontend: AgentFrontend, {keys, state}: MapCase): readonly Fau
   const faults = own.flatMap((key): readonly Fault[] => {
     const entry = state.map.get(key);
     if (entry !== undefined) return entryFaults(entry, frontend);
-    return mayLack ? [] : [{key, text: at => `the kernel's map does not have ${at}, and the agent has`, variant: 'lacks-entry'}];
+    if (mayLack) return [];
+    const what = frontend.type === 'NodePort' ? `node port ${frontend.port}` : joinHostPort(frontend.address, frontend.port);
+    const gist = `connections to ${what} fail, the kernel's map of Cilium lacks the entry`;
+    return [{key, text: at => `the kernel's map does not have ${at}, and the agent has`, variant: 'lacks-entry', gist}];
   });
   if (own.length < 2) return faults;
   const proxied = own.filter(key => isProxied(state.map.get(key)));

@@ -19,14 +19,16 @@ export function readDumps(node: NodeDump): Dumps {
     for (const file of [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`]) {
       const content = node.read(file);
       if (content === null) continue;
-      const rulesets = parseDumps(content, family).map(ruleset =>
-        ruleset.backend === null && file === `${tool}-save` ? {...ruleset, backend: backendOfTools(node, tool, ruleset)} : ruleset,
-      );
+      const ofFile: Backend | null = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : null;
+      const rulesets = parseDumps(content, family).map(ruleset => ({
+        ...ruleset,
+        backend: ofFile ?? ruleset.backend ?? backendOfTools(node, tool, ruleset),
+      }));
       if (rulesets.every(({isUncounted}) => isUncounted)) uncounted.add(file);
       const contradicted = firstContradicted(rulesets);
       if (contradicted !== undefined) contradictions.set(contradicted.family, whyContradictory(file, contradicted));
       for (const ruleset of rulesets) {
-        const backend = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : ruleset.backend;
+        const {backend} = ruleset;
         if (backend !== null) named.set(`${ruleset.family} ${backend}`, ruleset);
         const isFirst =
           !current.has(ruleset.family) || (file === `${tool}-save` && ruleset.backend === current.get(ruleset.family)?.backend);

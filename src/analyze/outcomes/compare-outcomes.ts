@@ -169,7 +169,13 @@ function shouldBeRefused<R extends RuleText>(outcomeCase: OutcomeCase<R>, compar
   if (expected.dropped > 0) {
     const detail = `${whose(probe)} must be dropped, since the policy is Local and no endpoint is on this node; they end in ${describePathOutcome(actual)}`;
     return outcomeCase.symptoms.say(
-      {kind: 'traffic-policy-mismatch', variant: 'served-without-local-endpoint', entry: probe.entry, detail, ...evidence},
+      {
+        kind: 'traffic-policy-mismatch',
+        variant: actual.destinations.size > 0 ? 'served-without-local-endpoint' : 'not-dropped',
+        entry: probe.entry,
+        detail,
+        ...evidence,
+      },
       `policy ${entry}`,
     );
   }
@@ -190,10 +196,13 @@ function outsideRanges<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual,
   }
   if (actual.passed > 0) {
     const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: they leave the node or hang`;
-    return outcomeCase.symptoms.say({...symptom, detail}, `ranges ${entry}`);
+    return outcomeCase.symptoms.say({...symptom, variant: 'not-dropped', detail}, `ranges ${entry}`);
   }
   const detail = `${whose(probe)} must be dropped because of loadBalancerSourceRanges, and end in ${end}: they do not get in`;
-  outcomeCase.symptoms.say({...symptom, severity: 'warning', detail}, `ranges refused ${entry}`);
+  outcomeCase.symptoms.say(
+    {...symptom, severity: 'warning', gist: 'clients outside loadBalancerSourceRanges are refused, and should be dropped', detail},
+    `ranges refused ${entry}`,
+  );
 }
 
 /** The endpoints are picked by the other policy, or packets are dropped as under the other policy. */

@@ -160,11 +160,14 @@ function undetermined(
   if (rule === undefined || effectCase.isOwn(rule)) return null;
   const limit = limitOf(rule);
   const isMinor = masquerades(rule) || isOfPolicy(rule) || acceptsIPsec(rule) || limit?.isHigh === true;
-  const limited =
+  const said =
     limit === null
-      ? detail
-      : `${whose(probe)} are limited to ${limit.text} by a third-party rule${inBackend(rule, effectCase)}: ${beyond(rule)}`;
-  return {kind: 'undecided-path', rule, detail: limited, ...(isMinor ? {severity: 'info'} : {})};
+      ? {detail}
+      : {
+          detail: `${whose(probe)} are limited to ${limit.text} by a third-party rule${inBackend(rule, effectCase)}: ${beyond(rule)}`,
+          gist: `a rule of another program limits packets to ${limit.text}: ${beyond(rule)}`,
+        };
+  return {kind: 'undecided-path', rule, ...said, ...(isMinor ? {severity: 'info'} : {})};
 }
 
 function beyond(rule: NodeRule): string {
@@ -438,6 +441,8 @@ export function symptomOfNode(effect: RuleEffect, items: Iterable<ServedPort>, f
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,
     gist,
     share: probe.entry.kind === 'clusterIP' ? share : undefined,
+    // Each Service has other endpoints.
+    ...(effect.namesDestination ? {isShareOfOne: true} : {}),
   };
 }
 

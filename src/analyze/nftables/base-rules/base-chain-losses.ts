@@ -47,11 +47,11 @@ export function lossOfChain(name: string, missing: readonly NftPortDifference[],
 
 /** Null where rules that masquerade are left, perhaps for other packets. */
 function lossOfMasquerading(missing: readonly NftPortDifference[], found: NftChain | undefined): string | null {
-  const masquerades = ({body}: NftRule): boolean => /masquerade|jump masquerading/.test(body);
-  if (found?.rules().some(masquerades) !== true) return unmasqueraded;
-  return missing.every(({rule}) => rule.text.includes('@hairpin-connections'))
-    ? 'a pod that reaches itself through a Service gets no reply'
-    : null;
+  const isHairpin = (text: string): boolean => text.includes('@hairpin-connections');
+  const left = found?.rules().filter(({body}: NftRule) => /masquerade|jump masquerading/.test(body)) ?? [];
+  if (left.length === 0) return unmasqueraded;
+  if (left.every(({body}) => isHairpin(body))) return 'clients outside the cluster may get no reply';
+  return missing.every(({rule}) => isHairpin(rule.text)) ? 'a pod that reaches itself through a Service gets no reply' : null;
 }
 
 type Meaning = Omit<BaseChainLoss, 'what'>;
