@@ -5,18 +5,17 @@ import type {ServedPort} from '../../model/endpoint.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {ChainSource, Difference, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
-import type {Packet} from '../../trace/packet.ts';
 import {listChain, missingHook, textsOf, withChain} from '../iptables/chain-texts.ts';
 import {isBeyondTheCut} from '../iptables/node-rulesets.ts';
-import {connectionsTo, namedPorts, onePerShape} from '../outcomes/outcome-changes.ts';
-import {isSameOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
-import {packetOf, type Probe} from '../outcomes/probes.ts';
+import {type BaseRuleChange, baseRuleChanges} from '../outcomes/base-rule-packets.ts';
+import type {RulesInQuestion} from '../outcomes/outcome-changes.ts';
+import {walkOf} from '../outcomes/path-outcome.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
 import {withEffect} from '../symptoms/node-symptoms.ts';
 import {evidenceOf, residualGroups} from '../symptoms/port-symptoms.ts';
 import type {PortSymptom} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {baseRuleSource, type IpvsSide, type IpvsSides, outFilterChain, pathOutcomeOn, withChainsOf} from './base-rule-source.ts';
+import {baseRuleSource, type IpvsSide, type IpvsSides, outFilterChain, withChainsOf} from './base-rule-source.ts';
 
 /** What is wrong with the iptables rules around IPVS: they masquerade, filter by source and keep the node's own ports off the addresses of Services. */
 export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly Symptom<Rule>[] {
@@ -24,11 +23,11 @@ export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly
   const all = baseRuleDifferences(baseRulesCase);
   const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
   const detector = otherDetector(all.filter(({rule}) => !gone.includes(rule.table)));
-  const unexpected = textsOf(
+  const texts = textsOf(
     detector.left.flatMap(({kind, rule}) => (kind === 'extra' ? [rule] : [])),
     ruleset,
   );
-  const harmOf = baseRuleHarm(expected, sides.expected, {unexpected, senders});
+  const harmOf = baseRuleHarm(expected, sides.expected, {texts, senders});
   const chains = {...baseRulesCase, baseRules: baseRuleSource(expected), harmOf};
   const symptoms = [
     ...gone.map(tableGone),
@@ -278,45 +277,17 @@ type BaseRuleHarm =
 /** The effect of base rules compared with the expected ones. */
 type HarmOf = (rules: ChainSource) => BaseRuleHarm;
 
-interface TriedPacket {
-  /** Null for a packet to no Service. */
-  readonly probe: Probe | null;
-  readonly packet: Packet;
-  /** The Service's external policy is Local. */
-  readonly local: boolean;
-}
-
-/** Walks packets of Services of every shape through base rules. The outcomes with the expected rules are computed once, on demand. */
-function baseRuleHarm(expected: ExpectedIpvs, side: IpvsSide, triedRules: TriedRules): HarmOf {
-  let tried: readonly (TriedPacket & {readonly pathOutcome: PathOutcome})[] | null = null;
-  return rules => {
-    tried ??= packetsToTry(expected, triedRules).map(one => ({...one, pathOutcome: pathOutcomeOn(side, one.packet)}));
-    const harms = new Set<BaseRuleHarm>();
-    for (const {probe, packet, pathOutcome, local} of tried) {
-      const found = pathOutcomeOn({...side, rules}, packet);
-      if (!isSameOutcome(pathOutcome, found)) harms.add(harm(probe, {should: pathOutcome, does: found, local}));
-    }
+/** Packets are walked through the expected base rules, and through others. */
+function baseRuleHarm(
+  {context, ports}: ExpectedIpvs,
+  {rules, environment}: IpvsSide,
+  unexpected: Pick<RulesInQuestion<ServedPort>, 'texts' | 'senders'>,
+): HarmOf {
+  const changes = baseRuleChanges({context, ports, shape: ipvsShapeOf, ...unexpected}, walkOf(rules), environment);
+  return other => {
+    const harms = new Set(changes(walkOf(other)).map(harm));
     return order.find(kind => harms.has(kind)) ?? 'none';
   };
-}
-
-interface TriedRules {
-  /** The texts of base rules that kube-proxy did not write: Service ports and senders that they name are tried. */
-  readonly unexpected: readonly string[];
-  readonly senders: () => KnownSenders;
-}
-
-const maxNamed = 50;
-
-function packetsToTry(expected: ExpectedIpvs, {unexpected, senders}: TriedRules): readonly TriedPacket[] {
-  const {ports, context} = expected;
-  const inQuestion = {context, ports, texts: unexpected, senders};
-  const named = namedPorts(inQuestion, maxNamed);
-  const probes = connectionsTo([...new Set([...onePerShape(ports, ipvsShapeOf), ...named])], inQuestion);
-  return [
-    ...probes.map(({item, probe}) => ({probe, packet: probe.packet, local: item.port.externalPolicyLocal})),
-    ...otherPorts(expected, [...ports.slice(0, 1), ...named]).map(packet => ({probe: null, packet, local: false})),
-  ];
 }
 
 /** All properties of a Service port that decide which of the base rules of IPVS mode its packets match. */
@@ -335,28 +306,13 @@ function ipvsShapeOf({port, endpoints, all}: ServedPort): string {
 
 const order: readonly BaseRuleHarm[] = ['refuses', 'admits', 'keeps-source', 'masquerades', 'exposes'];
 
-interface PathOutcomes {
-  readonly should: PathOutcome;
-  readonly does: PathOutcome;
-  /** The Service's external policy is Local. */
-  readonly local: boolean;
-}
-
-function harm(probe: Probe | null, {should, does, local}: PathOutcomes): BaseRuleHarm {
-  if (probe === null) return should.rejected > 0 ? 'exposes' : 'none';
+function harm({item, probe, before: should, after: does}: BaseRuleChange<ServedPort>): BaseRuleHarm {
+  if (probe === undefined) return should.rejected > 0 ? 'exposes' : 'none';
   if (should.destinations.size === 0) return does.destinations.size > 0 ? 'admits' : 'none';
   if (does.destinations.size < should.destinations.size || does.dropped + does.rejected + does.undecided > 0) return 'refuses';
   const lost = [...should.destinations].some(([destination, share]) => share.masquerade && !does.destinations.get(destination)?.masquerade);
-  const needed = probe.endpoint !== undefined || (probe.entry.kind !== 'clusterIP' && !local);
+  // An endpoint on a node that is not known connects by the rules of its own node.
+  const isFromHere = (probe.endpoint?.nodeName ?? null) !== null;
+  const needed = isFromHere || (probe.entry.kind !== 'clusterIP' && item?.port.externalPolicyLocal !== true);
   return lost && needed ? 'keeps-source' : 'masquerades';
-}
-
-/** To a port of each of these Services' cluster IPs that no Service has. */
-function otherPorts({context, servers}: ExpectedIpvs, items: readonly ServedPort[]): readonly Packet[] {
-  const source = context.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77';
-  const from = {kind: 'outside', interface: null};
-  return [...new Set(items.map(({port}) => port.clusterIP))].flatMap(destination => {
-    const port = [9, 19, 29].find(number => !servers.has(`TCP ${destination}:${number}`));
-    return port === undefined ? [] : (packetOf({protocol: 'TCP', family: context.family}, {source, destination, port, from}) ?? []);
-  });
 }

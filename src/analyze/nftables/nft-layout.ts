@@ -1,3 +1,4 @@
+import {baseRuleChanges} from '../outcomes/base-rule-packets.ts';
 import {compareNftTable} from '../../compare/compare-nft-table.ts';
 import {formerChains, isServiceCIDRRule} from '../../expect/nftables/base-chains.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
@@ -10,7 +11,6 @@ import type {RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {Attribution, Beside, FamilyLayout, FamilyRules} from '../analyze-family.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {connectionsTo, namedPorts, outcomeChanges} from '../outcomes/outcome-changes.ts';
 import {onceAsked} from '../../model/once.ts';
 import type {PlaceOnNode} from '../symptoms/lost-rules.ts';
 import {noAddressAnswers, noNodePortAnswers, noServiceRules, withEffect} from '../symptoms/node-symptoms.ts';
@@ -18,13 +18,13 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {
   analyzeClusterIPsCheck,
   analyzeNodePortIPs,
-  baseChainChecks,
+  analyzeUnexpectedNftRules,
   type BaseChainLoss,
+  inQuestion,
   lossOfChain,
-} from './base-rules/base-chain-losses.ts';
-import {analyzeUnexpectedNftRules, baseChainProbes, inQuestion} from './base-rules/base-rule-effects.ts';
+} from './nft-base-rules.ts';
 import {leftoverNftChains, mergeEmptyChains, unexpectedElements} from './leftover-nft-chains.ts';
-import {type NftBaseRulesCase, type NftPortDifference, nftServiceView, withChains, targetsOf} from './nft-case.ts';
+import {type NftBaseRulesCase, type NftPortDifference, nftServiceView, targetsOf, withChains} from './nft-case.ts';
 import {tableWalkOf} from '../outcomes/path-outcome.ts';
 import {asNftExpectation, type ExpectNft, nftHypotheses} from './resolve-nft-version.ts';
 import {analyzeNftPort} from './service-port/analyze-nft-port.ts';
@@ -262,15 +262,9 @@ function severityOf(baseRulesCase: NftBaseRulesCase, name: string, {severity}: B
   if (!expected.baseRules.some(chain => chain.name === name)) return 'info';
   const table = withChains(expected, new Map([[name, found]]));
   const own = baseRulesCase.differences.flatMap(({kind, rule}) => (kind === 'extra' && rule.chain === name ? [rule] : []));
-  const given = inQuestion(baseRulesCase, own);
-  const probes = [...baseChainProbes(expected), ...connectionsTo(namedPorts(given, maxNamed), given)];
-  const changes = outcomeChanges(probes, expected.context, {expected: tableWalkOf(expected), actual: tableWalkOf(table)});
-  const changed = changes.length > 0 || baseChainChecks({expected, table});
-  return changed ? severity : 'info';
+  const changes = baseRuleChanges(inQuestion(baseRulesCase, own), tableWalkOf(expected));
+  return changes(tableWalkOf(table)).length > 0 ? severity : 'info';
 }
-
-/** Service ports that a rule in place of a missing one names are tried as well. */
-const maxNamed = 50;
 
 /** Two rules that look the same map up, or jump to the same chain. */
 function resembles(a: RuleText, b: RuleText): boolean {

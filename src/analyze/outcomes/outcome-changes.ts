@@ -57,7 +57,7 @@ export interface RulesInQuestion<Port extends ServedPort> {
 }
 
 /** Above this number, Service ports are not probed one by one. */
-const maxPorts = 300;
+export const maxPorts = 300;
 
 /** So many Service ports, those first that the rules name. */
 export function namedPorts<Port extends ServedPort>(
@@ -111,7 +111,7 @@ export function effectOfRules<R extends RuleText, Port extends ServedPort>(
 }
 
 /** A part of the clients outside is hit on purpose. */
-export function isOfSome({probe: {source}}: PortProbe<ServedPort>): boolean {
+export function isOfSome({probe: {source}}: Pick<PortProbe<ServedPort>, 'probe'>): boolean {
   return source.kind === 'outside' && source.network !== undefined;
 }
 

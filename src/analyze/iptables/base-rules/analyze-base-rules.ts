@@ -4,7 +4,7 @@ import {ensuresMarkDrop, hasCanary} from '../../../expect/iptables/iptables-vers
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {parseAddress} from '../../../model/address.ts';
 import type {Severity, Variant} from '../../../model/finding.ts';
-import type {Rule, Ruleset} from '../../../model/ruleset.ts';
+import type {Rule, Ruleset, RuleText} from '../../../model/ruleset.ts';
 import {hasExternalEntry, type ServicePort} from '../../../model/service-port.ts';
 import {walkIptablesChain} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
@@ -227,7 +227,7 @@ function analyzeNodePortJump(leftBaseRules: LeftBaseRules): readonly BaseRuleSym
 }
 
 /** Packets to a node port reach an endpoint, or all of them do, only after the repair. */
-function losesEndpoint(today: PathOutcome, repaired: PathOutcome): boolean {
+function losesEndpoint(today: PathOutcome<RuleText>, repaired: PathOutcome<RuleText>): boolean {
   return [...repaired.destinations].some(([endpoint, {probability}]) => {
     const share = today.destinations.get(endpoint)?.probability ?? 0;
     return share < probability && !near(share, probability);
