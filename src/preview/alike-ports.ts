@@ -26,8 +26,6 @@ export interface PortPair {
 export interface PortGroup {
   /** On nodes of one shape, Service ports of one shape have like outcomes. Null if these have outcomes of their own. */
   readonly shape: string | null;
-  /** The same for the rules after the change alone, where current rules of single Service ports do not matter. */
-  readonly shapeAfter: string | null;
   readonly pairs: readonly PortPair[];
 }
 
@@ -73,14 +71,8 @@ export function alikePorts(input: AlikePortsInput): AlikePorts {
     const isOther = pair.before !== null && [deviations?.ports, deviations?.ending].some(ports => ports?.has(pair.known) === true);
     const isAlone = isUnlike || isOther || isSentByWritten(pair, [before.context, after.context]);
     const shape = isAlone ? null : `${shapes(pair)} ${signatures(pair, before, told)}`;
-    const asExpected = {...pair, written: pair.before};
-    const shapeAfter = isUnlike
-      ? null
-      : pair.written === pair.before && shape !== null && told === constants
-        ? shape
-        : `${shapes(asExpected)} ${signatures(asExpected, before, constants)}`;
-    const key = shape === null ? `alone ${index}` : shape === shapeAfter ? shape : `${shape} ${shapeAfter}`;
-    const group = groups.get(key) ?? {shape, shapeAfter, pairs: []};
+    const key = shape ?? `alone ${index}`;
+    const group = groups.get(key) ?? {shape, pairs: []};
     groups.set(key, group);
     group.pairs.push(pair);
   }

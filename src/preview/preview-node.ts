@@ -63,7 +63,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     ...expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: true}),
     ...replies,
   }));
-  const sides: Sides = {setup, before, after, configAfter, restarted: pair => (isFaulty(pair) ? restarted() : null), healed: new Map()};
+  const sides: Sides = {setup, before, after, configAfter, restarted: pair => (isFaulty(pair) ? restarted() : null)};
   // What cannot be compared with other nodes is known to this one alone.
   const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {
     both: new Map(),
@@ -82,7 +82,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     if (shape !== null && !proof.isOfNode) walked.proofs.set(shape, proof);
     return proof;
   };
-  for (const {shape: known, shapeAfter, pairs} of groups.flatMap(group => provable(group, isSplit))) {
+  for (const {shape: known, pairs} of groups.flatMap(group => provable(group, isSplit))) {
     const [lead] = pairs;
     const wanted = pairs.filter(pair => selects(pair.known.port));
     if (lead === undefined || wanted.length === 0) continue;
@@ -93,7 +93,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     const walks = walkOnce(walked, shape, () => walkPort(sides, lead, probesOf(lead), proof.walks));
     if (walks === null) continue;
     for (const pair of wanted)
-      for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair), shapeAfter})) changes.push(foundChange(found, false));
+      for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair)})) changes.push(foundChange(found, false));
   }
   const alike = new Set(groups.flatMap(({shape, pairs}) => (shape === null ? [] : pairs.map(({known}) => known))));
   return {ports, changes: [...changes, ...unusedPorts(sides, {walked, isAlike: item => alike.has(item), selects})]};
@@ -113,13 +113,12 @@ function probesOfPair(pair: PortPair, contexts: readonly [NodeContext, NodeConte
 }
 
 /** Where classes of senders are those of one Service port or node, others do not share its walks. */
-function provable({shape, shapeAfter, pairs}: PortGroup, isSplit: (item: ServedPort) => boolean): readonly PortGroup[] {
+function provable({shape, pairs}: PortGroup, isSplit: (item: ServedPort) => boolean): readonly PortGroup[] {
   const isRanged = pairs.some(({known}) => known.port.sourceRanges.length > 0);
-  if (!isRanged) return [pairs.some(({known}) => isSplit(known)) ? {pairs, shape: null, shapeAfter: null} : {pairs, shape, shapeAfter}];
+  if (!isRanged) return [pairs.some(({known}) => isSplit(known)) ? {pairs, shape: null} : {pairs, shape}];
   return pairs.map(pair => ({
     pairs: [pair],
     shape: shape === null || isSplit(pair.known) ? null : `${portKey(pair.known)} ${shape}`,
-    shapeAfter: null,
   }));
 }
 
@@ -128,8 +127,6 @@ const unproved: Proof = {further: [], usual: [], walks: [], gap: null, isOfNode:
 interface Sides extends Pick<AlikePortsInput, 'setup' | 'before' | 'after' | 'configAfter'> {
   /** The node as a restart of kube-proxy without the change would leave it; null where that changes nothing for a Service port. */
   readonly restarted: (pair: PortPair) => WalkedSide | null;
-  /** Walks through these rules, by the shape of Service ports and the place of the probe. */
-  readonly healed: Map<string, {readonly pair: PortPair; readonly walk: SideOutcome}>;
 }
 
 /** The walks of all probes of one Service port. */
@@ -168,7 +165,7 @@ function walkPort(sides: Sides, pair: PortPair, probes: readonly PreviewProbe[],
 }
 
 /** The packets to a Service port whose outcome changes, by the walks of one that no rule distinguishes from it. */
-function changesLike(sides: Sides, pair: PortPair, {walks: {pair: lead, walks}, probes, shapeAfter}: LikeWalks): readonly ChangeCase[] {
+function changesLike(sides: Sides, pair: PortPair, {walks: {pair: lead, walks}, probes}: LikeWalks): readonly ChangeCase[] {
   const isAlike = probes.length === walks.length;
   return probes.flatMap((probe, index) => {
     const known = walks[index];
@@ -179,17 +176,13 @@ function changesLike(sides: Sides, pair: PortPair, {walks: {pair: lead, walks}, 
         : isAlike && known && probe.kind !== 'hairpin' && probe.isFurther !== true
           ? walkLike(sides, probe, {walk: known, lead, pair})
           : {was: sideOutcome(sides.before, probe.packet), is: sideOutcome(sides.after, probe.packet)};
-    const place =
-      shapeAfter === null || probe.kind === 'hairpin' || probe.isFurther === true ? null : [index, probes.length, shapeAfter].join(' ');
-    return compareProbe(sides, pair, {probe, walk, place}) ?? [];
+    return compareProbe(sides, pair, {probe, walk}) ?? [];
   });
 }
 
 interface LikeWalks {
   readonly walks: PortWalks;
   readonly probes: readonly PreviewProbe[];
-  /** Of the Service port; see `PortGroup`. */
-  readonly shapeAfter: string | null;
 }
 
 /** Where a packet ends, by the walk of the lead; a side on which that does not tell is walked. */
@@ -218,16 +211,14 @@ function changeOf({before, after}: Sides, pair: PortPair, {probe, walk}: WalkedP
 }
 
 /** The change of a packet with its cause; null if nothing changes. */
-function compareProbe(sides: Sides, pair: PortPair, walkedProbe: WalkedProbe & {readonly place: string | null}): ChangeCase | null {
+function compareProbe(sides: Sides, pair: PortPair, walkedProbe: WalkedProbe): ChangeCase | null {
   const {setup, before, after, configAfter} = sides;
   const found = changeOf(sides, pair, walkedProbe);
   if (found === null) return null;
   const {probe} = walkedProbe;
   const restarted = sides.restarted(pair);
   const healed =
-    restarted === null
-      ? found.was
-      : probeOutcome(restarted, probe, {path: healedWalk(sides, pair, {...walkedProbe, restarted}), item: pair.before});
+    restarted === null ? found.was : probeOutcome(restarted, probe, {path: sideOutcome(restarted, probe.packet), item: pair.before});
   const change = {node: setup.node.name, item: pair.known, probe, ...found};
   if (restarted !== null && effectOnPacket(healed, found.is) === null && found.effect !== 'affinity')
     return {...change, cause: healedFault};
@@ -244,20 +235,6 @@ function compareProbe(sides: Sides, pair: PortPair, walkedProbe: WalkedProbe & {
       after: after.context,
     }),
   };
-}
-
-/** Where a packet ends once kube-proxy was restarted. A place is that of a probe of Service ports that no rule then distinguishes. */
-function healedWalk(
-  {healed}: Sides,
-  pair: PortPair,
-  {probe: {packet}, place, restarted}: Pick<WalkedProbe, 'probe'> & {readonly place: string | null; readonly restarted: WalkedSide},
-): SideOutcome {
-  const known = place === null ? undefined : healed.get(place);
-  const like = known === undefined ? null : outcomeLike(known.walk, known.pair.before, pair.before);
-  if (like !== null) return like;
-  const walk = sideOutcome(restarted, packet);
-  if (place !== null && known === undefined) healed.set(place, {pair, walk});
-  return walk;
 }
 
 function plannedChange(pair: PortPair): PlannedChange {
@@ -289,7 +266,7 @@ function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase):
   const probes = unusedPortProbes(item, before.context, unused);
   const walks = walkOnce(walked, isAlike(item) ? `unused port of ${portKey(item)}` : null, () => walkPort(sides, pair, probes, []));
   if (walks === null) return [];
-  return changesLike(sides, pair, {walks, probes, shapeAfter: null}).map(found => foundChange(found, true));
+  return changesLike(sides, pair, {walks, probes}).map(found => foundChange(found, true));
 }
 
 function foundChange(found: ChangeCase, isUnusedPort: boolean): FoundChange {
