@@ -2,7 +2,7 @@ import {internalIPs} from '../expect/api-index.ts';
 import {knownServiceRanges, nodesInRanges, overlaps} from '../expect/cluster/service-range.ts';
 import {podsByNode} from '../expect/own-pods.ts';
 import {canonicalAddress, families, parseAddress} from '../model/address.ts';
-import {noNetworkFacts, type NodeFacts, routeOf} from '../model/node/node-facts.ts';
+import {noNetworkFacts, type NodeFacts, routeOf, unknownRoute} from '../model/node/node-facts.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {commandLine, someOf} from '../model/text.ts';
 import type {Check} from './check.ts';
@@ -70,8 +70,8 @@ function nodesBehindDocker({nodes}: ApiObjects, {name, network = noNetworkFacts}
   return others.flatMap(other =>
     internalIPs(other).flatMap(address => {
       const destination = parseAddress(address);
-      const route = destination === null ? 'unknown' : routeOf(network, destination);
-      return route !== 'unknown' && route.kind === 'unicast' && isDocker(route.dev) ? [`${other.metadata.name} (${address})`] : [];
+      const route = destination === null ? unknownRoute : routeOf(network, destination);
+      return route.kind === 'unicast' && isDocker(route.dev) ? [`${other.metadata.name} (${address})`] : [];
     }),
   );
 }

@@ -117,7 +117,7 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'conntrack', 'sysctl'], 'what th
         const asked = `${to} from ${from} iif ${iif} mark ${mark}`;
         return {
           asked,
-          found: found === 'unknown' ? found : found.kind === 'unicast' ? found.dev : found.kind,
+          found: found.kind === 'unicast' ? found.dev : found.kind,
           kernel: kernelRoute(node, asked),
         };
       });

@@ -70,9 +70,7 @@ export function environmentOf(
 
 function gatewayTo({network = noNetworkFacts}: NodeFacts, packet: Packet): string | null {
   const route = routeOf(network, packet.destination, routeQuery(packet));
-  return route === 'unknown' || route.kind === 'unreachable' || (route.kind === 'unicast' && route.gateways !== undefined)
-    ? null
-    : (route.gateway ?? '');
+  return !('dev' in route) || (route.kind === 'unicast' && route.gateways !== undefined) ? null : (route.gateway ?? '');
 }
 
 function linksWith({network}: NodeFacts, property: LinkProperty, value: string): readonly string[] | null {
@@ -156,9 +154,9 @@ interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'interfa
 
 /** The addresses of a network for all its routers, and for all its hosts, are in table local, and behind its interface as the others. */
 function interfaceOf(facts: NodeFacts, address: Address): string | null {
-  const {network, onLink = []} = facts;
-  const route = network === undefined ? 'unknown' : routeOf(network, address, {mark: 0, tos: 0});
-  if (route !== 'unknown') {
+  const {network = noNetworkFacts, onLink = []} = facts;
+  const route = routeOf(network, address, {mark: 0, tos: 0});
+  if (route.kind !== 'unknown') {
     const isBehind = route.kind === 'unicast' || (route.kind === 'local' && route.dev !== 'lo' && !ownAddresses(facts).has(address.text));
     return isBehind ? route.dev : null;
   }
@@ -181,8 +179,8 @@ function masqueradeAddress(facts: NodeFacts, {family, destination, mark, outInte
   const usable = sourcesOnLink(facts).filter(({address}) => address.family === family);
   if (name === null && usable.length > 1) return null;
   const own = usable.filter(({dev}) => dev === name);
-  const route = facts.network === undefined ? 'unknown' : routeOf(facts.network, destination, {mark});
-  const gateway = route !== 'unknown' && route.kind === 'unicast' ? parseAddress(route.gateway ?? '') : null;
+  const route = routeOf(facts.network ?? noNetworkFacts, destination, {mark});
+  const gateway = route.kind === 'unicast' ? parseAddress(route.gateway ?? '') : null;
   if (family === 'IPv6') return nearest(own.length > 0 ? own : usable, destination);
   const near = own.find(({cidr}) => contains(cidr, gateway ?? destination)) ?? own[0] ?? usable[0];
   return near?.address ?? null;

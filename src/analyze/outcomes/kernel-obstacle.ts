@@ -68,7 +68,7 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
       if (reason !== null || packet.virtual !== undefined) return reason;
     } else if (family === 'IPv4' && isLoopback(source.text)) {
       const route = routeOf(network, destination, query);
-      const dev = route === 'unknown' || route.kind === 'unreachable' ? null : route.dev;
+      const dev = 'dev' in route ? route.dev : null;
       const own =
         dev === null ? '' : routesLoopback(network, dev) === false ? `, and so is that of ${dev}` : `; that of ${dev} was not read`;
       if (sysctlNumber(network, 'net.ipv4.conf.all.route_localnet') === 0 && routesLoopback(network, dev) !== true)
@@ -76,13 +76,8 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     }
     askRulePorts(network, packet, environment);
     const route = routeOf(network, destination, query);
-    if (route !== 'unknown' && route.kind === 'unreachable') return `the node has no route to ${destination.text}`;
-    if (
-      route !== 'unknown' &&
-      route.kind === 'local' &&
-      packet.connection?.direction === 'reply' &&
-      environment.isLocal(destination) === false
-    )
+    if (route.kind === 'unreachable') return `the node has no route to ${destination.text}`;
+    if (route.kind === 'local' && packet.connection?.direction === 'reply' && environment.isLocal(destination) === false)
       return `a route takes ${destination.text} for an address of the node (${route.dev}), which keeps the reply`;
     const way = downWay(network, destination, query);
     if (way?.isOneOfSeveral === false) return `${way.dev}, which leads to ${destination.text}, has no carrier`;

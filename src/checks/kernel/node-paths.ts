@@ -2,9 +2,9 @@ import {keptWith, once} from '../../model/once.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {bitsOf, type Address, contains, families, type Family, parseAddress} from '../../model/address.ts';
-import {groupBy} from '../../model/lists.ts';
+import {groupBy, partition} from '../../model/lists.ts';
 import {type BridgePorts, podPorts} from '../../model/node/bridges.ts';
-import {type Link, type NetworkFacts, type NodeFacts, noNetworkFacts, type RouteResult} from '../../model/node/node-facts.ts';
+import {type Link, type NetworkFacts, type NodeFacts, noNetworkFacts, type RouteResult, unknownRoute} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
 import type {CommandLine} from '../../model/text.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
@@ -116,12 +116,12 @@ export function deviceTo(context: NodeCheckContext, text: string): string | null
   const address = parseAddress(text);
   if (address === null) return null;
   const route = routeTo(context, address);
-  if (route !== 'unknown') return route.kind === 'unicast' ? route.dev : null;
+  if (route.kind !== 'unknown') return route.kind === 'unicast' ? route.dev : null;
   return networksOnLink(context.facts).find(({cidr}) => contains(cidr, address))?.name ?? null;
 }
 
 /** For packets of the node, with any source. */
-export function routeTo({facts}: NodeCheckContext, address: Address): RouteResult | 'unknown' {
+export function routeTo({facts}: NodeCheckContext, address: Address): RouteResult {
   return routeOfServices(facts, address);
 }
 
@@ -158,7 +158,7 @@ export function routesToPods(context: NodeCheckContext, family: Family): readonl
     const pods = [...some].flatMap(([node, own]) => (node === context.node.name ? podsHere(context, family) : [...own]));
     return pods.flatMap(({address, node}) => {
       const route = routeTo(context, address);
-      return route === 'unknown' ? [] : [{address, node, route}];
+      return route.kind === 'unknown' ? [] : [{address, node, route}];
     });
   });
 }
@@ -234,8 +234,8 @@ export function defaultRoute(
   family: Family,
 ): {readonly gateway: string; readonly isUsual: (route: RouteResult) => boolean} | null {
   const [client] = outsideOf(family);
-  const usual = client === undefined ? 'unknown' : routeOfProcesses(networkOf(context), client);
-  if (usual === 'unknown' || usual.kind !== 'unicast' || usual.gateway === null) return null;
+  const usual = client === undefined ? unknownRoute : routeOfProcesses(networkOf(context), client);
+  if (usual.kind !== 'unicast' || usual.gateway === null) return null;
   const {dev, gateway} = usual;
   return {gateway, isUsual: route => route.kind === 'unicast' && route.dev === dev && route.gateway === gateway};
 }
@@ -302,13 +302,12 @@ export function downTunnel(facts: NodeFacts): string | null {
  * interface may name those whose network asks the gateway for them, such as pods with a security group of AWS.
  */
 export function podsWithoutRoute(context: NodeCheckContext, family: Family, isUsual: (route: RouteResult) => boolean): readonly string[] {
-  const network = networkOf(context);
-  const routes = podsHere(context, family).flatMap(({address: pod}) => {
-    const route = routeOfProcesses(network, pod);
-    return route === 'unknown' ? [] : [{pod, route}];
-  });
   const single = bitsOf(family);
-  const named = new Set((network.routes[family] ?? []).flatMap(({to}) => (to.prefix === single ? [to.base] : [])));
-  const hasOwn = routes.some(({pod, route}) => named.has(pod.value) && route.kind === 'unicast' && route.gateway === null);
-  return hasOwn ? routes.flatMap(({pod, route}) => (isUsual(route) && !named.has(pod.value) ? [pod.text] : [])) : [];
+  const named = new Set((networkOf(context).routes[family] ?? []).flatMap(({to}) => (to.prefix === single ? [to.base] : [])));
+  const [own, others] = partition(
+    routesToPods(context, family).filter(({node}) => node === context.node.name),
+    ({address}) => named.has(address.value),
+  );
+  const hasOwn = own.some(({route}) => route.kind === 'unicast' && route.gateway === null);
+  return hasOwn ? others.flatMap(({address, route}) => (isUsual(route) ? [address.text] : [])) : [];
 }

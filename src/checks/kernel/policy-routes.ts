@@ -4,14 +4,12 @@ import {type Address, type Cidr, type Family, formatAddress, parseAddress, unide
 import {intersect} from '../../model/intervals.ts';
 import {groupBy} from '../../model/lists.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
-import {hostIP, type PolicyRule, routeOf, type RouteQuery, type RouteResult} from '../../model/node/node-facts.ts';
+import {hostIP, type PolicyRule, routeOf, type RouteQuery, type RouteResult, unknownRoute} from '../../model/node/node-facts.ts';
 import {
   type Astray,
   downPodLinks,
   downWay,
   isPolicyRouted,
-  isUnicast,
-  isUnreachable,
   isUnroutedHere,
   outsideOf,
   routedAstray,
@@ -210,7 +208,7 @@ export function refusedClients(context: NodeCheckContext, family: Family): reado
   const isRefused = (source: Address, to: Address, mark: number): boolean => {
     const iif = facts.addresses.includes(source.text) ? 'lo' : usualDevice(facts, source);
     const query = {source, mark, ...(iif === null ? {} : {iif})};
-    return packetsOf(source, to).some(packet => isUnreachable(routeOf(networkOf(context), to, {...query, ...packet})));
+    return packetsOf(source, to).some(packet => routeOf(networkOf(context), to, {...query, ...packet}).kind === 'unreachable');
   };
   return outsideIn(context, [...refusing, ...named], family).flatMap(({network, client}) => {
     const marks = [0, 1 << config.masqueradeBit.value];
@@ -240,7 +238,9 @@ export function refusedPods(
       if (mark !== 0 || iif === null) return [];
       const to = ends.find(end => {
         if (end.text === source.text || !(isOwn || here.has(source.text) || here.has(end.text))) return false;
-        return packetsOf(source, end).some(packet => isUnreachable(routeOf(networkOf(context), end, {mark, source, iif, ...packet})));
+        return packetsOf(source, end).some(
+          packet => routeOf(networkOf(context), end, {mark, source, iif, ...packet}).kind === 'unreachable',
+        );
       });
       return to === undefined ? [] : [{from: source.text, to: to.text, iif}];
     }),
@@ -257,10 +257,10 @@ export function refusedMarked(context: NodeCheckContext, family: Family): {reado
   const network = networkOf(context);
   const mark = 1 << context.config.masqueradeBit.value;
   const [source] = outsideOf(family);
-  const way = source === undefined ? 'unknown' : routeTo(context, source);
-  if (source === undefined || !isUnicast(way)) return null;
+  const way = source === undefined ? unknownRoute : routeTo(context, source);
+  if (source === undefined || way.kind !== 'unicast') return null;
   if (!network.policyRules[family]?.some(rule => rule.mark !== null)) return null;
-  const isRefused = (end: Address, of: number): boolean => isUnreachable(routeOf(network, end, {mark: of, source, iif: way.dev}));
+  const isRefused = (end: Address, of: number): boolean => routeOf(network, end, {mark: of, source, iif: way.dev}).kind === 'unreachable';
   const to = firstPods(context, family).find(end => isRefused(end, mark) && !isRefused(end, 0));
   return to === undefined ? null : {mark: `0x${mark.toString(16)}`, to: to.text};
 }

@@ -1,14 +1,6 @@
 import {bitsOf, type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import {type NetworkFacts, routeOf} from '../../model/node/node-facts.ts';
-import {
-  isPolicyRouted,
-  isReversePathStrict,
-  isUnicast,
-  outsideOf,
-  routingCause,
-  ruleBehind,
-  usualDevice,
-} from '../../model/node/policy-routing.ts';
+import {isPolicyRouted, isReversePathStrict, outsideOf, routingCause, ruleBehind, usualDevice} from '../../model/node/policy-routing.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
@@ -201,5 +193,5 @@ function wayBack(
   mark = 0,
 ): string | null {
   const route = routeOf(network, client, {source, iif, mark});
-  return isUnicast(route) ? route.dev : null;
+  return route.kind === 'unicast' ? route.dev : null;
 }

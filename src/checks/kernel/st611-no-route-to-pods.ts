@@ -1,6 +1,6 @@
 import {internalIPs} from '../../expect/api-index.ts';
 import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
-import {isLocalRouteMissing, isLoopbackDown, isUnicast, isUnreachable} from '../../model/node/policy-routing.ts';
+import {isLocalRouteMissing, isLoopbackDown} from '../../model/node/policy-routing.ts';
 import {hostIP, isIPv6Off, missingTable, routeOf} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
@@ -187,7 +187,7 @@ function refusedNodes(context: NodeCheckContext, family: Family): readonly Unrou
   const isRefused = (text: string): boolean => {
     const address = parseAddress(text);
     if (address === null || !refusing.some(({to}) => contains(to, address)) || isForwardedTo(context, address)) return false;
-    return isUnreachable(routeTo(context, address));
+    return routeTo(context, address).kind === 'unreachable';
   };
   return (refusing.length === 0 ? [] : (context.api.nodes ?? [])).flatMap(object => {
     const {name = ''} = object.metadata;
@@ -199,8 +199,7 @@ function refusedNodes(context: NodeCheckContext, family: Family): readonly Unrou
 /** Whether the node has a way to an address for what arrives by the interface of its own address. */
 function isForwardedTo(context: NodeCheckContext, address: Address): boolean {
   const {primaryInterface: iif} = context.facts;
-  const route = iif === null ? 'unknown' : routeOf(networkOf(context), address, {mark: 0, iif});
-  return isUnicast(route);
+  return iif !== null && routeOf(networkOf(context), address, {mark: 0, iif}).kind === 'unicast';
 }
 
 function nodesIn(unrouted: readonly Unrouted[]): string {

@@ -1,6 +1,6 @@
 import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {type Address, parseAddress} from '../../model/address.ts';
-import {isUnicast, outsideOf} from '../../model/node/policy-routing.ts';
+import {outsideOf} from '../../model/node/policy-routing.ts';
 import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import {type ChainResult, limitsFor, startBranch} from '../../trace/branch.ts';
 import {iptablesChains} from '../../trace/iptables/walk-packet.ts';
@@ -70,7 +70,7 @@ function tunneledWay(context: NodeCheckContext): TunneledWay | null {
     if (name === context.node.name || !pod || !node) continue;
     if (links === null && isFlannel) return {client, pod, thisNode: own, otherNode: node, tunnel: null, port: 8472};
     const route = routeTo(context, pod);
-    const link = isUnicast(route) ? links?.find(other => other.name === route.dev) : undefined;
+    const link = route.kind === 'unicast' ? links?.find(other => other.name === route.dev) : undefined;
     if (link?.vxlan) return {client, pod, thisNode: own, otherNode: node, tunnel: link.name, port: link.vxlan.port};
   }
   return null;

@@ -201,19 +201,24 @@ export function routesLoopback(network: NetworkFacts, dev: string | null): boole
   return all === 0 && own === 0 ? false : null;
 }
 
-/** Where the kernel sends a packet. `unreachable`: it is refused or dropped, or no route leads there. */
-export type RouteResult =
-  | {
-      readonly kind: 'local' | 'unicast';
-      readonly dev: string;
-      readonly gateway: string | null;
-      /** Those of several next hops, where `gateway` names none. */
-      readonly gateways?: readonly string[];
-      readonly source: string | null;
-      /** The interface has no carrier: the packet is lost. */
-      readonly isDown?: true;
-    }
-  | {readonly kind: 'unreachable'};
+/**
+ * Where the kernel sends a packet. `unreachable`: it is refused or dropped, or no route leads there. `unknown`: routes or rules were not seen, or
+ * it depends on what is not known.
+ */
+export type RouteResult = Way<'local'> | Way<'unicast'> | {readonly kind: 'unreachable'} | {readonly kind: 'unknown'};
+
+export interface Way<Kind> {
+  readonly kind: Kind;
+  readonly dev: string;
+  readonly gateway: string | null;
+  /** Those of several next hops, where `gateway` names none. */
+  readonly gateways?: readonly string[];
+  readonly source: string | null;
+  /** The interface has no carrier: the packet is lost. */
+  readonly isDown?: true;
+}
+
+export const unknownRoute: RouteResult = {kind: 'unknown'};
 
 /** What is known of a packet; a condition about what is left out cannot be evaluated. */
 export interface RouteQuery {
@@ -229,14 +234,13 @@ export interface RouteQuery {
 }
 
 /**
- * Looks up a destination as `ip route get` does: the policy rules by priority, and the longest prefix in the table of each. `unknown` if
- * routes or rules were not seen, or if the result depends on what is not known.
+ * Looks up a destination as `ip route get` does: the policy rules by priority, and the longest prefix in the table of each.
  */
-export function routeOf(facts: NetworkFacts, destination: Address, query: RouteQuery = {}): RouteResult | 'unknown' {
+export function routeOf(facts: NetworkFacts, destination: Address, query: RouteQuery = {}): RouteResult {
   const {family} = destination;
   const routes = facts.routes[family];
   const rules = facts.policyRules[family];
-  if (routes === null || rules === null) return 'unknown';
+  if (routes === null || rules === null) return unknownRoute;
   const tables = new Map<string, Found>();
   const lookUp = (table: string): Found => {
     const found = tables.get(table) ?? inTable(routes, table, destination);
@@ -246,8 +250,7 @@ export function routeOf(facts: NetworkFacts, destination: Address, query: RouteQ
   const lookup = {lookUp, destination, query, links: facts.links, mayBeOfVrf: mayBeOfVrf(facts, query.iif)};
   const found = byRules(rules, lookup);
   if (missingTable(facts, family) === null) return found;
-  const usual = byRules(usualRules, lookup);
-  return found !== 'unknown' && usual !== 'unknown' && isSame(found, usual) ? found : 'unknown';
+  return isSame(found, byRules(usualRules, lookup)) ? found : unknownRoute;
 }
 
 /**
@@ -295,17 +298,17 @@ interface Lookup {
  * What the rules from each one on lead to is known before those that come earlier, since a `goto` leads to a later one. Where it is not
  * known whether a rule matches, its result must be that of the rules after it.
  */
-function byRules(rules: readonly PolicyRule[], lookup: Lookup): RouteResult | 'unknown' {
-  const from: (RouteResult | 'unknown')[] = Array.from({length: rules.length + 1}, () => ({kind: 'unreachable'}));
+function byRules(rules: readonly PolicyRule[], lookup: Lookup): RouteResult {
+  const from: RouteResult[] = Array.from({length: rules.length + 1}, () => ({kind: 'unreachable'}));
   for (const [at, rule] of [...rules.entries()].reverse()) {
-    const rest = from[at + 1] ?? 'unknown';
+    const rest = from[at + 1] ?? unknownRoute;
     const matches = matchesRule(rule, lookup);
     const target = rule.action.kind === 'goto' ? from[targetOf(rules, at, rule.action.priority)] : undefined;
     const taken = matches === false ? null : (target ?? byAction(rule, lookup));
-    const isRest = taken === null || (taken !== 'unknown' && rest !== 'unknown' && isSame(taken, rest));
-    from[at] = isRest ? rest : matches ? taken : 'unknown';
+    const isRest = taken === null || isSame(taken, rest);
+    from[at] = isRest ? rest : matches ? taken : unknownRoute;
   }
-  return from[0] ?? 'unknown';
+  return from[0] ?? unknownRoute;
 }
 
 /** The first rule of this priority or a later one, behind the `goto`. Rules are in the order of their priorities. */
@@ -314,20 +317,20 @@ function targetOf(rules: readonly PolicyRule[], at: number, priority: number): n
 }
 
 /** Null if the rule leaves the packet to the next one. */
-function byAction({action}: PolicyRule, lookup: Lookup): RouteResult | 'unknown' | null {
+function byAction({action}: PolicyRule, lookup: Lookup): RouteResult | null {
   const {links, lookUp} = lookup;
   if (action.kind === 'nop') return null;
   if (action.kind === 'unreachable') return {kind: 'unreachable'};
-  if (action.kind !== 'lookup') return 'unknown';
+  if (action.kind !== 'lookup') return unknownRoute;
   const found = lookUp(action.table);
   if (found.kind === 'none') return null;
   // The kernel suppresses only routes that lead somewhere.
   const {result} = found;
-  if (result !== 'unknown' && result.kind === 'unreachable') return result;
+  if (result.kind === 'unreachable') return result;
   if (found.prefix <= (action.suppressedPrefix ?? -1)) return null;
-  if (action.suppressedGroup === undefined || result === 'unknown') return result;
+  if (action.suppressedGroup === undefined || result.kind === 'unknown') return result;
   const link = links?.find(({name}) => name === result.dev);
-  return link === undefined ? 'unknown' : (link.group ?? 'default') === action.suppressedGroup ? null : result;
+  return link === undefined ? unknownRoute : (link.group ?? 'default') === action.suppressedGroup ? null : result;
 }
 
 /** Whether a packet may belong to a VRF. Of the node's own only those do whose socket is bound to it, as none of a Service is. */
@@ -369,7 +372,7 @@ function holdsNumber(range: NumberRange | null, value: number | undefined): bool
   return value === undefined ? null : range[0] <= value && value <= range[1];
 }
 
-type Found = {readonly kind: 'none'} | {readonly kind: 'found'; readonly prefix: number; readonly result: RouteResult | 'unknown'};
+type Found = {readonly kind: 'none'} | {readonly kind: 'found'; readonly prefix: number; readonly result: RouteResult};
 
 function inTable(routes: readonly Route[], table: string, {family, value}: Address): Found {
   const bits = bitsOf(family);
@@ -380,7 +383,7 @@ function inTable(routes: readonly Route[], table: string, {family, value}: Addre
     const [first] = best;
     if (first === undefined) continue;
     if (first.kind === 'throw' && !first.isConditional) return {kind: 'none'};
-    return {kind: 'found', prefix, result: best.some(({isConditional}) => isConditional) ? 'unknown' : common(best.flatMap(resultsOf))};
+    return {kind: 'found', prefix, result: best.some(({isConditional}) => isConditional) ? unknownRoute : common(best.flatMap(resultsOf))};
   }
   return {kind: 'none'};
 }
@@ -399,28 +402,26 @@ const indexOf = once((routes: readonly Route[]): RouteIndex => {
 });
 
 /** What may happen to a packet. */
-function resultsOf({kind, hops, source}: Route): readonly (RouteResult | 'unknown')[] {
+function resultsOf({kind, hops, source}: Route): readonly RouteResult[] {
   if (kind === 'unreachable' || kind === 'blackhole' || kind === 'prohibit') return [{kind: 'unreachable'}];
   const isLocal = kind === 'local' || kind === 'broadcast' || kind === 'anycast';
-  if (!isLocal && kind !== 'unicast' && kind !== 'multicast') return ['unknown'];
+  if (!isLocal && kind !== 'unicast' && kind !== 'multicast') return [unknownRoute];
   return hops.map(({dev, gateway, isDown}) =>
-    dev === null ? 'unknown' : {kind: isLocal ? 'local' : 'unicast', dev, gateway, source, ...(isDown === true ? {isDown} : {})},
+    dev === null ? unknownRoute : {kind: isLocal ? 'local' : 'unicast', dev, gateway, source, ...(isDown === true ? {isDown} : {})},
   );
 }
 
 /** The one way of several, by one interface: to one gateway, or to each of some. */
-function common(results: readonly (RouteResult | 'unknown')[]): RouteResult | 'unknown' {
-  const [first = 'unknown'] = results;
-  if (first === 'unknown' || results.every(other => isSame(first, other))) return first;
-  if (first.kind !== 'unicast') return 'unknown';
-  const gateways = results.flatMap(one =>
-    one !== 'unknown' && one.kind === 'unicast' && one.dev === first.dev ? (one.gateway ?? []) : [],
-  );
-  return gateways.length === results.length ? {...first, gateway: null, gateways} : 'unknown';
+function common(results: readonly RouteResult[]): RouteResult {
+  const [first = unknownRoute] = results;
+  if (first.kind === 'unknown' || results.every(other => isSame(first, other))) return first;
+  if (first.kind !== 'unicast') return unknownRoute;
+  const gateways = results.flatMap(one => (one.kind === 'unicast' && one.dev === first.dev ? (one.gateway ?? []) : []));
+  return gateways.length === results.length ? {...first, gateway: null, gateways} : unknownRoute;
 }
 
 /** Whether two routes are known to lead to one place. */
-export function isSame(a: RouteResult, b: RouteResult | 'unknown'): boolean {
-  if (b === 'unknown' || a.kind === 'unreachable' || b.kind === 'unreachable') return b !== 'unknown' && a.kind === b.kind;
+export function isSame(a: RouteResult, b: RouteResult): boolean {
+  if (!('dev' in a) || !('dev' in b)) return a.kind === 'unreachable' && a.kind === b.kind;
   return a.kind === b.kind && a.dev === b.dev && String(a.gateway ?? a.gateways) === String(b.gateway ?? b.gateways);
 }

@@ -13,7 +13,9 @@ import {
   type RouteQuery,
   type RouteResult,
   sysctlNumber,
+  unknownRoute,
   usualRules,
+  type Way,
 } from './node-facts.ts';
 
 /** A rule of policy routing that sends packets away from a pod to which table main has a route. */
@@ -39,14 +41,14 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   const usual = routeOf(withUsualRules(network), destination, query);
   const route = routeOf(network, destination, query);
   // A rule before table local.
-  if (usual !== 'unknown' && usual.kind === 'local' && isUnicast(route) && query.iif !== undefined) {
-    const isHere = (without: NetworkFacts): boolean => !isUnicast(routeOf(without, destination, query));
+  if (usual.kind === 'local' && route.kind === 'unicast' && query.iif !== undefined) {
+    const isHere = (without: NetworkFacts): boolean => routeOf(without, destination, query).kind !== 'unicast';
     return {way: `by ${route.dev}`, instead: 'lo', rule: ruleBehind(network, family, isHere)};
   }
-  if (!isUnicast(usual)) return null;
+  if (usual.kind !== 'unicast') return null;
   const cause = (): PolicyRule | null => ruleBehind(network, family, without => isSame(usual, routeOf(without, destination, query)));
-  if (route !== 'unknown' && route.kind === 'local') return {way: 'to the node itself', instead: usual.dev, rule: cause()};
-  if (!isUnicast(route) || isSame(route, usual) || !(leadsToPods(facts, family, usual) || asksForAll(facts, route))) return null;
+  if (route.kind === 'local') return {way: 'to the node itself', instead: usual.dev, rule: cause()};
+  if (route.kind !== 'unicast' || isSame(route, usual) || !(leadsToPods(facts, family, usual) || asksForAll(facts, route))) return null;
   const rule = cause();
   const isDefault = isDefaultWay(network, route, family, query) || (asksForAll(facts, route) && isByDefaultOf(network, rule, destination));
   if (!isDefault) return null;
@@ -69,9 +71,9 @@ export function downWay(
 ): {readonly dev: string; readonly isOneOfSeveral: boolean} | null {
   if (!hasDownWays(network)) return null;
   const route = routeOf(network, destination, query);
-  if (route !== 'unknown') return isUnicast(route) && route.isDown === true ? {dev: route.dev, isOneOfSeveral: false} : null;
+  if (route.kind !== 'unknown') return route.kind === 'unicast' && route.isDown === true ? {dev: route.dev, isOneOfSeveral: false} : null;
   const down = routeOf(withDownWays(network), destination, query);
-  return isUnicast(down) && down.isDown === true ? {dev: down.dev, isOneOfSeveral: true} : null;
+  return down.kind === 'unicast' && down.isDown === true ? {dev: down.dev, isOneOfSeveral: true} : null;
 }
 
 const hasDownWays = once(({routes}: NetworkFacts) => families.some(family => routes[family]?.some(isPartlyDown) === true));
@@ -116,7 +118,7 @@ export function downPodLinks(facts: NodeFacts, pods: readonly Address[]): readon
  * Where packets of Services go, with any source: rules for an address of the node itself, as nodes with several interfaces have, are for what
  * its processes send from that address.
  */
-export function routeOfServices(facts: NodeFacts, destination: Address): RouteResult | 'unknown' {
+export function routeOfServices(facts: NodeFacts, destination: Address): RouteResult {
   return keptWith(facts, `route to ${destination.text}`, () => routeOf(withoutOwnSources(facts), destination, {mark: 0, iif: 'lo'}));
 }
 
@@ -136,7 +138,7 @@ export function isLoopbackDown({links}: NetworkFacts): boolean {
 export function gatewayInPlaceOfLink({network = noNetworkFacts}: NodeFacts, destination: Address, query: RouteQuery): string | null {
   if (network.links?.some(({isPeerElsewhere, isUp}) => isPeerElsewhere && isUp) !== true) return null;
   const route = routeOf(network, destination, query);
-  return isUnicast(route) && isDefaultWay(network, route, destination.family, query) ? route.gateway : null;
+  return route.kind === 'unicast' && isDefaultWay(network, route, destination.family, query) ? route.gateway : null;
 }
 
 /** The rule of policy routing without which something holds; null if it is no single one. */
@@ -154,9 +156,9 @@ export function undecidedRule(network: NetworkFacts, destination: Address, query
   const rules = network.policyRules[destination.family] ?? [];
   const isUnsure = ({users, tos, unevaluated}: PolicyRule): boolean =>
     users !== null || (tos !== null && query.tos === undefined) || unevaluated.some(name => name !== 'l3mdev');
-  if (!rules.some(isUnsure) || routeOf(network, destination, query) !== 'unknown') return null;
+  if (!rules.some(isUnsure) || routeOf(network, destination, query).kind !== 'unknown') return null;
   const sure = {...network, policyRules: of(rules.filter(rule => !isUnsure(rule)))};
-  return routeOf(sure, destination, query) === 'unknown' ? null : (rules.find(isUnsure) ?? null);
+  return routeOf(sure, destination, query).kind === 'unknown' ? null : (rules.find(isUnsure) ?? null);
 }
 
 /** What sends the packets, in words. */
@@ -212,7 +214,7 @@ export function strangeHop(
 ): {readonly hop: string; readonly isOneOfSeveral: boolean} | null {
   const {network = noNetworkFacts} = facts;
   const route = routeOfServices(facts, address);
-  const gateways = isUnicast(route) ? (route.gateways ?? [route.gateway ?? '']) : [];
+  const gateways = route.kind === 'unicast' ? (route.gateways ?? [route.gateway ?? '']) : [];
   const {ofDefault, ofOthers} = gatewaysOf(network)[address.family];
   const hop = gateways.find(one => isOnUplink(facts, parseAddress(one)) && !isOfNode(one) && !ofDefault.has(one));
   return hop !== undefined && ofOthers.some(isOfNode) ? {hop, isOneOfSeveral: gateways.length > 1} : null;
@@ -238,9 +240,9 @@ export function isOnUplink(facts: NodeFacts, address: Address | null): boolean {
 const nowhere = {IPv4: parseAddress('0.0.0.0'), IPv6: parseAddress('::')};
 
 /** Where packets go whose source the kernel chooses by the route. */
-export function routeOfProcesses(network: NetworkFacts, address: Address): RouteResult | 'unknown' {
+export function routeOfProcesses(network: NetworkFacts, address: Address): RouteResult {
   const source = nowhere[address.family];
-  return source === null ? 'unknown' : routeOf(network, address, {mark: 0, iif: 'lo', source});
+  return source === null ? unknownRoute : routeOf(network, address, {mark: 0, iif: 'lo', source});
 }
 
 /**
@@ -249,7 +251,7 @@ export function routeOfProcesses(network: NetworkFacts, address: Address): Route
  */
 export function isUnroutedHere(network: NetworkFacts, address: Address): boolean {
   const route = routeOfProcesses(network, address);
-  if (!isUnreachable(route)) return false;
+  if (route.kind !== 'unreachable') return false;
   return network.routes[address.family]?.some(({kind, to}) => kind === 'local' || (kind !== 'unicast' && contains(to, address))) === true;
 }
 
@@ -284,7 +286,7 @@ export function droppedOnArrival(
   if (source.family !== 'IPv4' || !isReversePathStrict(network, dev)) return null;
   // Whether the mark counts, src_valid_mark says, which is not read.
   const [back, marked] = [0, mark].map(value => routeOf(network, source, {source: destination, mark: value, iif: 'lo'}));
-  if (back === undefined || marked === undefined || !isUnicast(back) || !isSame(back, marked) || back.dev === dev) return null;
+  if (back === undefined || marked === undefined || back.kind !== 'unicast' || !isSame(back, marked) || back.dev === dev) return null;
   return isHome(facts, back.dev, arrivedFor) ? null : back.dev;
 }
 
@@ -304,17 +306,17 @@ export function arrivalOf(facts: NodeFacts, client: Address, asked: Address): st
   const {network = noNetworkFacts} = facts;
   const usual = withUsualRules(network);
   const way = routeOf(usual, client);
-  if (!isUnicast(way) || !isDefaultWay(usual, way, client.family)) return null;
+  if (way.kind !== 'unicast' || !isDefaultWay(usual, way, client.family)) return null;
   const route = routeOf(network, client, {source: asked, mark: 0, iif: 'lo'});
   const home = homeOf(facts, asked);
-  return isUnicast(route) && (home === null || home === route.dev) ? route.dev : null;
+  return route.kind === 'unicast' && (home === null || home === route.dev) ? route.dev : null;
 }
 
 /** The interface by which table main leads to an address, if not by its default route; null if it does not, or if that is unknown. */
 export function podLink({network = noNetworkFacts}: NodeFacts, address: Address): string | null {
   const usual = withUsualRules(network);
   const way = routeOf(usual, address);
-  return isUnicast(way) && !isDefaultWay(usual, way, address.family) ? way.dev : null;
+  return way.kind === 'unicast' && !isDefaultWay(usual, way, address.family) ? way.dev : null;
 }
 
 /** The interface that has an address, or whose network holds it. */
@@ -331,7 +333,7 @@ function homeOf(facts: NodeFacts, asked: Address): string | null {
 export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {asked: Address; query: RouteQuery}): Detour | null {
   const {network = noNetworkFacts, primaryInterface} = facts;
   const route = routeOf(network, client, query);
-  if (!isUnicast(route) || isHome(facts, route.dev, asked)) return null;
+  if (route.kind !== 'unicast' || isHome(facts, route.dev, asked)) return null;
   const own = homeOf(facts, asked);
   const home = own ?? primaryInterface;
   if (home === null || home === route.dev) return null;
@@ -350,7 +352,7 @@ export function detourOf(facts: NodeFacts, destination: Address, query: RouteQue
   if (!isPolicyRouted(network, destination.family)) return null;
   const usual = routeOf(withUsualRules(network), destination, query);
   const route = routeOf(network, destination, query);
-  if (!isUnicast(usual) || !isUnicast(route) || route.dev === usual.dev || route.gateway === null) return null;
+  if (usual.kind !== 'unicast' || route.kind !== 'unicast' || route.dev === usual.dev || route.gateway === null) return null;
   return {
     text: `by ${route.dev} to the gateway ${route.gateway}, while ${usual.dev} leads to ${destination.text}`,
     // A network that knows the source may not know a pod behind another interface of the node.
@@ -369,9 +371,9 @@ export function misledTo(
 ): string | null {
   const {network = noNetworkFacts, name, primaryInterface} = facts;
   const route = routeOfServices(facts, address);
-  if (route === 'unknown' || route.kind === 'unreachable') return null;
+  if (!('dev' in route)) return null;
   const {dev, gateway} = route;
-  if (!isUnicast(route)) return node !== name || isPod ? 'the node itself, which has the address too' : null;
+  if (route.kind !== 'unicast') return node !== name || isPod ? 'the node itself, which has the address too' : null;
   const hop = parseAddress(gateway ?? '');
   if (node !== name && hop !== null && dev !== primaryInterface && isPodHere(facts, hop)) return `${hop.text}, a pod of this node`;
   const other = hop === null ? null : nodeAt(hop.text);
@@ -409,8 +411,8 @@ export function crowdedLinks(
   if (loose.length === 0 && ofOnePod.length === 0) return [];
   const led = [...pods].flatMap(text => {
     const address = parseAddress(text);
-    const route = address?.family === family ? routeOfServices(facts, address) : 'unknown';
-    return address !== null && isUnicast(route) ? [{dev: route.dev, text: address.text}] : [];
+    const route = address?.family === family ? routeOfServices(facts, address) : unknownRoute;
+    return address !== null && route.kind === 'unicast' ? [{dev: route.dev, text: address.text}] : [];
   });
   return [...Map.groupBy(led, ({dev}) => dev)].flatMap(([dev, own]) => {
     const addresses = own.map(({text}) => text);
@@ -469,7 +471,7 @@ export function isUsualRule({action}: PolicyRule): boolean {
 export function isSentOn(facts: NodeFacts, destination: Address, query: RouteQuery): boolean | null {
   const {network = noNetworkFacts, primaryInterface} = facts;
   const route = routeOf(network, destination, query);
-  if (!isUnicast(route)) return null;
+  if (route.kind !== 'unicast') return null;
   const {dev, gateway} = route;
   const isNear = gateway === null ? dev === primaryInterface || podsBehind(network, dev) : gateway === destination.text;
   return isNear ? false : gateway === null || isDefaultWay(network, route, destination.family, query) ? null : true;
@@ -483,19 +485,10 @@ function podsBehind({links}: NetworkFacts, dev: string): boolean {
 /** The interface that leads to an address by the routes of table main; null if it is unknown. */
 export function usualDevice({network = noNetworkFacts}: NodeFacts, address: Address): string | null {
   const route = routeOf(withUsualRules(network), address, {mark: 0});
-  return isUnicast(route) ? route.dev : null;
+  return route.kind === 'unicast' ? route.dev : null;
 }
 
-/** Whether the kernel refuses a packet, or drops it. */
-export function isUnreachable(route: RouteResult | 'unknown'): boolean {
-  return route !== 'unknown' && route.kind === 'unreachable';
-}
-
-type Unicast = RouteResult & {readonly kind: 'unicast'};
-
-export function isUnicast(route: RouteResult | 'unknown'): route is Unicast {
-  return route !== 'unknown' && route.kind === 'unicast';
-}
+type Unicast = Way<'unicast'>;
 
 /** Whether a route is that of addresses outside. */
 function isDefaultWay(network: NetworkFacts, route: Unicast, family: Family, query: RouteQuery = {}): boolean {
@@ -523,8 +516,8 @@ function leadsToPods({network = noNetworkFacts, primaryInterface}: NodeFacts, fa
   if (dev !== primaryInterface && podsBehind(network, dev)) return true;
   if (/^(?:vxlan|geneve|ipip|sit|ip6tnl)$/.test(links.find(({name}) => name === dev)?.kind ?? '')) return true;
   const [anywhere] = outsideOf(family);
-  const usual = anywhere === undefined ? 'unknown' : routeOf(withUsualRules(network), anywhere, {mark: 0});
-  return gateway !== null && isUnicast(usual) && usual.gateway !== null && usual.gateway !== gateway;
+  const usual = anywhere === undefined ? unknownRoute : routeOf(withUsualRules(network), anywhere, {mark: 0});
+  return gateway !== null && usual.kind === 'unicast' && usual.gateway !== null && usual.gateway !== gateway;
 }
 
 const withUsualRules = once((network: NetworkFacts): NetworkFacts => ({...network, policyRules: of(usualRules)}));
