@@ -1,18 +1,20 @@
 import {allOf} from '../analyze/proxy-mode.ts';
 import {environmentOf} from '../analyze/outcomes/environment.ts';
 import {forwardingOff} from '../analyze/outcomes/kernel-obstacle.ts';
-import {type WrittenSide, withBound, writtenSide} from '../analyze/expected-side.ts';
+import {withBound, type WrittenSide, writtenSide} from '../analyze/expected-side.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {droppedRanges} from '../expect/nftables/base-chains.ts';
 import {proxyTableId} from '../expect/nftables/expected-table.ts';
-import {once} from '../model/once.ts';
+import {keptWith, once} from '../model/once.ts';
+import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
+import {listChain} from '../analyze/iptables/chain-texts.ts';
 import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';
 import type {Family} from '../model/address.ts';
 import type {NftChains, NftRuleset, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Chain, ChainSource, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
-import type {Environment, Packet, ConnectionOutcome, Outcome} from '../trace/packet.ts';
+import type {ConnectionOutcome, Environment, Outcome, Packet} from '../trace/packet.ts';
 import {isShownByIptables, type Side, walkConnection, walkSide} from '../trace/side.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {collectPathOutcome, type PathOutcome} from '../analyze/outcomes/path-outcome.ts';
@@ -47,19 +49,12 @@ function tablesAfter(setup: NodeSetup, family: Family, written: readonly NftTabl
   return isKept ? tables : [...tables, ...written];
 }
 
-const made = new WeakMap<ProxyConfig, Map<Family, {readonly view: ClusterView; readonly written: WrittenSide}>>();
-
 /** Settings are those of one node, and several parts of a preview ask for its rules. */
 function writtenOnce(input: ExpectedSideInput): WrittenSide {
-  const {config, family, view} = input;
-  const byFamily = made.get(config) ?? new Map<Family, {readonly view: ClusterView; readonly written: WrittenSide}>();
-  made.set(config, byFamily);
-  const known = byFamily.get(family);
-  if (known?.view === view) return known.written;
-  const written = writtenRules(input);
-  byFamily.set(family, {view, written});
-  return written;
+  return keptWith(writtenFor(input.view)(input.config), input.family, () => writtenRules(input));
 }
+
+const writtenFor = once((_: ClusterView) => once((_: ProxyConfig): object => ({})));
 
 function writtenRules({setup, view, config, family}: ExpectedSideInput): WrittenSide {
   const table = setup.nft()?.tables.get(proxyTableId(family)) ?? null;
@@ -154,36 +149,19 @@ class RulesAfter implements ChainSource {
   #make(table: string, name: string): Chain | undefined {
     const actual = this.#actual.chain(table, name);
     const written = this.#written?.chain(table, name);
-    if (!builtIn.has(name)) return written ?? actual;
+    if (!isBaseChain(name)) return written ?? actual;
     const rules = actual?.rules() ?? [];
     const jumps = written?.rules() ?? [];
     const place = Math.max(0, rules.findIndex(isProxyJump));
     const others = rules.filter(rule => !isProxyJump(rule));
     const before = rules.slice(0, place).filter(rule => !isProxyJump(rule)).length;
-    return chainOf({table, name, policy: actual?.policy ?? 'ACCEPT'}, others.toSpliced(before, 0, ...jumps));
+    return listChain({table, name, policy: actual?.policy ?? 'ACCEPT', complete: true}, others.toSpliced(before, 0, ...jumps));
   }
 }
-
-const builtIn: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
 
 /** kube-proxy deletes its jumps, except those to KUBE-FIREWALL, which the kubelet used as well. Others with `KUBE-` are kube-router's. */
 function isProxyJump({target}: Rule): boolean {
   return target !== null && /^KUBE-(?!FIREWALL$|KUBELET|IPTABLES-HINT|ROUTER-|NWPLCY-|POD-FW-)/.test(target.name);
-}
-
-function chainOf(
-  {table, name, policy}: {readonly table: string; readonly name: string; readonly policy: string},
-  rules: readonly Rule[],
-): Chain {
-  return {
-    table,
-    name,
-    policy,
-    complete: true,
-    ruleCount: rules.length,
-    rules: () => rules,
-    text: () => rules.map(({text}) => text).join('\n'),
-  };
 }
 
 /** The tables of nftables that are neither kube-proxy's nor in the dump of iptables. */

@@ -111,12 +111,20 @@ export function asExpectation(expected: ExpectedRuleset): RulesetExpectation<Por
     owners: expected.ports,
     rulesOf: item => expected.rulesOf(item),
     baseRules: () => expected.baseRules(),
-    open: baseChains,
+    open: hookedChains,
     unordered: serviceChains,
   };
 }
 
-const baseChains = new Set(['filter/INPUT', 'filter/FORWARD', 'filter/OUTPUT', 'nat/PREROUTING', 'nat/OUTPUT', 'nat/POSTROUTING']);
+/** The chains that kube-proxy writes jumps into, among the rules of others. */
+export const hookedChains: ReadonlySet<string> = new Set([
+  'filter/INPUT',
+  'filter/FORWARD',
+  'filter/OUTPUT',
+  'nat/PREROUTING',
+  'nat/OUTPUT',
+  'nat/POSTROUTING',
+]);
 
 const serviceChains = new Set([
   'nat/KUBE-SERVICES',

@@ -1,3 +1,4 @@
+import {hookedChains} from '../iptables/resolve-version.ts';
 import {compareRulesets} from '../../compare/compare-rulesets.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName} from '../../expect/ipvs/ipvs-sets.ts';
@@ -91,14 +92,12 @@ function compareBaseRules(expected: ExpectedIpvs, ruleset: Ruleset): readonly Ba
       owners: expected.ports,
       rulesOf: owner => ({own: new Map(), shared: expected.outFilter(owner).map(text => ({table, chain, text}))}),
       baseRules: () => expected.baseRules,
-      open: baseChains,
+      open: hookedChains,
       unordered: new Set([outFilterChain]),
     },
     ruleset,
   ).differences;
 }
-
-const baseChains = new Set(['filter/INPUT', 'filter/FORWARD', 'filter/OUTPUT', 'nat/PREROUTING', 'nat/OUTPUT', 'nat/POSTROUTING']);
 
 /** Their rules match sets, whether these have elements or not. */
 const alwaysWritten = new Set(['filter/KUBE-IPVS-FILTER', 'filter/KUBE-NODE-PORT']);

@@ -1,3 +1,4 @@
+import {hookedChains} from '../iptables/resolve-version.ts';
 import {type SenderGroups, senderGroups} from '../outcomes/senders.ts';
 import {onceAsked} from '../../model/once.ts';
 import {servedInAnyFamily} from '../../expect/cluster/served-port.ts';
@@ -36,15 +37,10 @@ import {masqueradesNothing, nothingMasqueraded} from '../iptables/excerpt.ts';
 import {addressEvidence} from './ipvs-evidence.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
 import {mergeByNode, staleServers} from './stale-servers.ts';
-import {possibleVersions, aboutMinor} from '../../expect/patch-releases.ts';
+import {aboutMinor, possibleVersions} from '../../expect/patch-releases.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {bestVersion} from '../best-version.ts';
-
-const baseChains = [
-  ...['PREROUTING', 'OUTPUT', 'POSTROUTING'].map(name => ['nat', name] as const),
-  ...['INPUT', 'FORWARD', 'OUTPUT'].map(name => ['filter', name] as const),
-];
 
 /** kube-proxy with the kernel's IPVS: a virtual server for each address and port of a Service, ipsets, and fixed base rules in iptables. */
 export const ipvsMode: ProxyMode = {
@@ -254,7 +250,8 @@ function thirdPartySymptoms({expected, ruleset, sides, rules, senders}: ThirdPar
 }
 
 function holdsJumps(ruleset: Ruleset, baseRules: ChainSource): boolean {
-  return baseChains.every(([table, name]) => {
+  return [...hookedChains].every(key => {
+    const [table = '', name = ''] = key.split('/');
     const targets = new Set(
       ruleset
         .chain(table, name)

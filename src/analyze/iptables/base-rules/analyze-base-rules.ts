@@ -1,5 +1,5 @@
 import {canaryChain, canaryTables} from '../../../expect/iptables/base-rules.ts';
-import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
+import {type ExpectedRuleset, isBaseChain} from '../../../expect/iptables/expected-ruleset.ts';
 import {ensuresMarkDrop, hasCanary} from '../../../expect/iptables/iptables-versions.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {parseAddress} from '../../../model/address.ts';
@@ -15,7 +15,6 @@ import type {Symptom} from '../../symptoms/symptom.ts';
 import {missingHook} from '../chain-texts.ts';
 import {hasMatch, type PortDifference} from '../service-port/port-differences.ts';
 import {
-  baseChainNames,
   type BaseRulesCase,
   type BaseRuleSymptom,
   isKubeletsOwn,
@@ -59,11 +58,11 @@ const baseRuleChainNames = new Set(['KUBE-POSTROUTING', 'KUBE-MARK-MASQ', 'KUBE-
 
 /** Extra rules of base chains are third-party rules, which are evaluated by walking packets through them. */
 function isOfBaseRules({kind, rule}: PortDifference): boolean {
-  if (kind === 'extra' && baseChainNames.has(rule.chain)) return false;
+  if (kind === 'extra' && isBaseChain(rule.chain)) return false;
   if (isKubeletsOwn(rule)) return false;
   // The second of two equal rules has no effect. It is reported here if no Service port owns it.
   if (kind === 'duplicate') return true;
-  return baseRuleChainNames.has(rule.chain) || baseChainNames.has(rule.chain) || rule.target?.name === 'KUBE-NODEPORTS';
+  return baseRuleChainNames.has(rule.chain) || isBaseChain(rule.chain) || rule.target?.name === 'KUBE-NODEPORTS';
 }
 
 function residualSymptoms(left: readonly PortDifference[]): readonly BaseRuleSymptom['symptom'][] {
@@ -145,7 +144,7 @@ function changesChain({expected, actual, changesOutcomes}: LeftBaseRules, name: 
 /** Jumps that are missing from base chains, but for the one to KUBE-POSTROUTING. */
 function analyzeHooks({expected, actual, differences, changesOutcomes}: LeftBaseRules): readonly BaseRuleSymptom[] {
   const hooks = differences.filter(
-    ({kind, rule}) => kind === 'missing' && baseChainNames.has(rule.chain) && rule.target?.name !== 'KUBE-POSTROUTING',
+    ({kind, rule}) => kind === 'missing' && isBaseChain(rule.chain) && rule.target?.name !== 'KUBE-POSTROUTING',
   );
   return hooks.map(hook => {
     const {state, closest} = missingHook(actual, hook.rule);

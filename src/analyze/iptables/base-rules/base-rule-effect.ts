@@ -30,8 +30,6 @@ export interface BaseRuleSymptom {
   readonly explained: readonly PortDifference[];
 }
 
-export const baseChainNames: ReadonlySet<string> = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
-
 /** Up to 1.26 the kubelet writes a rule into KUBE-FIREWALL and copies of kube-proxy's into KUBE-POSTROUTING and KUBE-MARK-MASQ. */
 export function isKubeletsOwn(rule: Rule): boolean {
   return rule.chain === 'KUBE-FIREWALL' && rule.line > 0 && rule.text.includes('--mark 0x8000/0x8000') && rule.target?.name === 'DROP';
