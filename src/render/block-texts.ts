@@ -75,12 +75,15 @@ export function programOf({finding}: FindingBlock): string {
 
 /** What a block is about: the cause, where only the rules show it, and the message of the finding. Not escaped. */
 export function blockTexts(block: FindingBlock): readonly string[] {
-  return [...[olderText(block)].filter(text => text !== null), messageOf(block)];
+  const older = olderText(block);
+  return [...(older === null ? [] : [older]), ...(block.reason === 'flushed-filter' ? [] : [messageOf(block)])];
 }
 
 /** Of a block whose cause only the rules show. Not escaped. */
 export function olderText(block: FindingBlock): string | null {
   const {reason, nodes, finding} = block;
+  if (reason === 'flushed-filter')
+    return `kube-proxy's rules in table filter are missing on ${nodes.length > 1 ? 'these nodes' : nodeList(nodes)}: something flushed the table`;
   if (reason !== 'older-rules') return null;
   const rules = finding.program === undefined ? 'the rules there are' : 'its table is';
   return `${programOf(block)} no longer applies changes on ${nodes.length > 1 ? 'these nodes' : nodeList(nodes)}: ${rules} older than the API`;
@@ -141,7 +144,7 @@ export function effectsText({effects, reason}: FindingBlock): {
   readonly codes: string;
   readonly services: readonly string[];
 } {
-  const services = [...new Set(effects.map(({finding: {service}}) => (service === undefined ? '' : namespacedName(service))))];
+  const services = [...new Set(effects.flatMap(({finding: {service}}) => (service === undefined ? [] : [namespacedName(service)])))];
   const codes = [...Map.groupBy(effects, ({finding: {code, name}}) => `${code} ${name}`)].map(([code, all]) => `${all.length} × ${code}`);
   const head =
     reason === 'cause'

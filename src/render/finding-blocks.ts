@@ -11,8 +11,8 @@ export interface FindingBlock extends FindingGroup {
   readonly others: readonly FindingGroup[];
   /** Findings of Services on the same nodes that it causes, or that have its cause. */
   readonly effects: readonly FindingGroup[];
-  /** Why they are in one block: they follow from the finding, or the rules of the nodes are older than changes in the API. */
-  readonly reason: 'cause' | 'older-rules';
+  /** Why they are in one block: they follow from the finding, the rules of the nodes are older than changes in the API, or table filter was flushed. */
+  readonly reason: 'cause' | 'older-rules' | 'flushed-filter';
 }
 
 /** One block for each finding, a cause before its effects; the same finding on many nodes is one. */
@@ -35,8 +35,10 @@ export const causeBlocks = once((findings: readonly Finding[]): readonly Finding
   const groups = mergeNodes(groupFindings(withNotRefused(findings)));
   const caused = effectsOf(groups);
   const inCaused = new Set([...caused.values()].flat());
+  const flushed = flushedFilters(groups.filter(group => !inCaused.has(group)));
+  for (const group of [...flushed].flatMap(([cause, all]) => [cause, ...all])) inCaused.add(group);
   const {shown: nodesOfOlder, effects: older} = olderRules(groups.filter(group => !inCaused.has(group)));
-  const effects = new Map([...caused, ...older]);
+  const effects = new Map([...caused, ...flushed, ...older]);
   const causeOf = new Map([...effects].flatMap(([cause, all]) => all.map(group => [group, cause] as const)));
   const alike = new Map<string, FindingGroup[]>();
   for (const group of groups) if (!causeOf.has(group)) pushTo(alike, likeness(group), group);
@@ -50,7 +52,12 @@ export const causeBlocks = once((findings: readonly Finding[]): readonly Finding
     const merged = areEnough && first.finding.service !== undefined && !older.has(first) ? own : [first];
     for (const each of merged) done.add(each);
     const shown = nodesOfOlder.get(first) ?? first;
-    blocks.push({...shown, others: merged.slice(1), effects: effects.get(first) ?? [], reason: older.has(first) ? 'older-rules' : 'cause'});
+    blocks.push({
+      ...shown,
+      others: merged.slice(1),
+      effects: effects.get(first) ?? [],
+      reason: older.has(first) ? 'older-rules' : flushed.has(first) ? 'flushed-filter' : 'cause',
+    });
   }
   const takers = new Set(blocks.filter(({finding}) => finding.variant !== 'lost-replies').map(codeAndRules));
   return blocks
@@ -201,6 +208,19 @@ function isCause({code, severity, service, node, variant}: Finding): boolean {
 
 /** The effects of missed updates: Services, endpoints and entries that are missing or stale. */
 const effectCodes: ReadonlySet<string> = new Set(['ST201', 'ST202', 'ST203', 'ST204', 'ST205', 'ST206', 'ST212', 'ST213']);
+
+/** Of nodes where several of kube-proxy's chains are no longer called from table filter: one of these findings, and all others that lack rules there. */
+function flushedFilters(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, readonly FindingGroup[]> {
+  const isOfFilter = ({finding: {expected = [], known}}: FindingGroup): boolean =>
+    known === undefined && expected.length > 0 && expected.every(({table}) => table === 'filter');
+  const byNodes = Map.groupBy(groups.filter(isOfFilter), ({nodes, finding: {family = ''}}) => JSON.stringify([nodes, family]));
+  const all = [...byNodes.values()].flatMap(own => {
+    const [hooks, others] = partition(own, ({finding: {code}}) => code === 'ST301');
+    const first = hooks.find(({finding}) => finding.severity === 'error') ?? hooks[0];
+    return first === undefined || hooks.length < minAlike ? [] : [[first, [...hooks.filter(hook => hook !== first), ...others]] as const];
+  });
+  return new Map(all);
+}
 
 function likeness({finding: {code, severity, known, family, remedy}, nodes}: FindingGroup): string {
   return JSON.stringify([code, severity, known ?? null, family ?? null, remedy, nodes]);

@@ -99,6 +99,8 @@ function whatText(block: FindingBlock, readAt: string | undefined, report: Cause
   const since = sinceOf(block, readAt);
   if (since !== null) return `${programOf(block)} stopped applying changes ${since}`;
   if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
+  if (reason === 'flushed-filter')
+    return "kube-proxy's rules in table filter are missing, packets are not refused or dropped as they should be";
   const words = what[finding.code] ?? finding.name.replaceAll('-', ' ');
   return typeof words === 'string' ? words : words(ofAll(block), block, report);
 }

@@ -340,6 +340,32 @@ test('what is not dropped is not said to be served, and hits name no share that 
   ).toMatch(/^have a part of the connections for \d+ Service ports refused or dropped$/);
 });
 
+test.each([
+  [
+    'its chains too',
+    (dump: string) => dump.replace(/\*filter\n.*?COMMIT\n/s, '*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\nCOMMIT\n'),
+  ],
+  ['its rules alone', (dump: string) => dump.replace(/\*filter\n.*?COMMIT\n/s, table => table.replaceAll(/^-A .*\n/gm, ''))],
+])('a table filter that was flushed, %s, is one cause of all that it lacks', async (_, change) => {
+  const {nodes, ...rest} = (await scenario()).snapshot();
+  const flushed = nodes.map(node =>
+    node.name === 'node-b' ? withFiles(node, {'iptables-save': change(node.read('iptables-save')?.toString() ?? '')}) : node,
+  );
+  const report = diagnose({...rest, nodes: flushed}, {toolVersion: '0.0.0'});
+  expect(headlineOf(report)).toMatch(
+    /^FAULTY: node-b: kube-proxy's rules in table filter are missing, packets are not refused or dropped as they should be \(ST301\); 9 errors/,
+  );
+  const text = table(report, {...plain, width: Infinity});
+  expect(text).toContain("kube-proxy's rules in table filter are missing on node-b: something flushed the table\n  hits");
+  // both-local, internal-local, lb-local and nodeport-local, lb-ranges, and the three without endpoints.
+  expect(text).toMatch(/also {6}2\d more findings on 8 Services, likely from this cause: 10 × ST301/);
+});
+
+test('one jump from table filter that is missing is told by itself', async () => {
+  const report = await reported(given => given.rules('node-b').delete('-A FORWARD', '-j KUBE-SERVICES'));
+  expect(headlineOf(report)).not.toContain('table filter');
+});
+
 test('a dump of iptables-legacy is named as such, whatever its first line says', async () => {
   const {nodes, ...rest} = (await scenario('faults/split-brain')).snapshot();
   const unheaded = nodes.map(node =>

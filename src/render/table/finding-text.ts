@@ -111,7 +111,7 @@ function findingLines(block: FindingBlock, style: Style, width: number): readonl
       '',
     ),
     ...(cause === null ? [] : wrap(style.bold(cause), proseWidth(width), '  ')),
-    ...wrap(escapeText(messageOf(block)), proseWidth(width), '  '),
+    ...(block.reason === 'flushed-filter' ? [] : wrap(escapeText(messageOf(block)), proseWidth(width), '  ')),
   ];
 }
 
