@@ -14,7 +14,7 @@ if (process.send !== undefined) {
   const namespace = await Namespace.open();
   for (const program of ['iptables', 'ip6tables'])
     namespace.run(`${program}-${backend}-restore`, [], readFileSync(join(folder, 'nodes', node, `${program}-save`), 'latin1'));
-  const server = await startBundleCluster(folder, {exec: command => inNamespace(namespace, backend, command)});
+  const server = await startBundleCluster(folder, {certificate: 'server', exec: command => inNamespace(namespace, backend, command)});
   process.on('disconnect', () => void Promise.all([server.close(), namespace[Symbol.asyncDispose]()]).then(() => process.exit()));
   process.send({kubeconfig: server.kubeconfig} satisfies LiveBundleReady);
 }

@@ -33,7 +33,7 @@ if (process.send !== undefined) {
   const [folder = ''] = process.argv.slice(2);
   const exec = (command: ExecCommand) =>
     (isLegacy ? null : listing(folder, command)) ?? wholeDump(folder, command) ?? programOfImage(folder, command);
-  const server = await startBundleCluster(folder, {exec});
+  const server = await startBundleCluster(folder, {certificate: 'server', exec});
   // To read a big dump and to find its chains takes seconds, for which the first command to be measured would wait.
   for (const node of readdirSync(join(folder, 'nodes')))
     exec({...anyPod, node, argv: isLegacy ? ['iptables-save'] : ['iptables', '-t', 'nat', '-S', 'INPUT']});

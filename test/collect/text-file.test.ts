@@ -1,7 +1,9 @@
+import {syncBuiltinESMExports} from 'node:module';
 import {join} from 'node:path';
 import process from 'node:process';
+import timers from 'node:timers/promises';
 import {execa} from 'execa';
-import {describe, expect, test} from 'vitest';
+import {describe, expect, onTestFinished, test, vi} from 'vitest';
 import {readFileOrPipe, readTextFile} from '../../src/collect/text-file.ts';
 import {TestFolder} from './bundle.ts';
 
@@ -15,14 +17,36 @@ describe('a pipe', () => {
   };
   const why = 'it is a pipe, and nobody wrote to it for 5 s';
 
+  /** Adds up the pauses, of which none is made. */
+  function pauses(): {asleep: number; blocked: number} {
+    const sums = {asleep: 0, blocked: 0};
+    vi.spyOn(timers, 'setTimeout').mockImplementation(async milliseconds => {
+      sums.asleep += milliseconds ?? 0;
+      return timers.setImmediate() as never;
+    });
+    syncBuiltinESMExports();
+    vi.spyOn(Atomics, 'wait').mockImplementation((...[, , , milliseconds = 0]: unknown[]) => {
+      sums.blocked += Number(milliseconds);
+      return 'timed-out';
+    });
+    onTestFinished(() => {
+      vi.restoreAllMocks();
+      syncBuiltinESMExports();
+    });
+    return sums;
+  }
+
   test('that nobody writes to is refused after a while, and blocks nothing until then', async () => {
     const path = await namedPipe();
-    let ticks = 0;
-    const ticking = setInterval(() => (ticks += 1), 50);
+    const sums = pauses();
+    let turns = 0;
+    const turning = setInterval(() => (turns += 1), 1);
     await expect(readFileOrPipe(path, 1000)).rejects.toThrow(why);
-    clearInterval(ticking);
-    expect(ticks).toBeGreaterThan(10);
+    clearInterval(turning);
+    expect(turns).toBeGreaterThan(0);
+    expect(sums).toEqual({asleep: 5000, blocked: 0});
     expect(() => readTextFile(path)).toThrow(why);
+    expect(sums).toEqual({asleep: 5000, blocked: 5000});
   });
 
   test('whose writer comes late, and pauses, is read to its end', async () => {

@@ -1,5 +1,5 @@
 import {mkdtempSync, rmSync, writeFileSync} from 'node:fs';
-import type {IncomingMessage, ServerResponse} from 'node:http';
+import http, {type IncomingMessage, type ServerResponse} from 'node:http';
 import https from 'node:https';
 import type {AddressInfo, Socket} from 'node:net';
 import {tmpdir} from 'node:os';
@@ -9,7 +9,7 @@ import {setTimeout as sleep} from 'node:timers/promises';
 import {gzipSync} from 'node:zlib';
 import {dump} from 'js-yaml';
 import {WebSocketServer} from 'ws';
-import {authenticate, type TokenUser, type UserInfo} from './authentication.ts';
+import {apiAudience, authenticate, type TokenUser, type UserInfo, userOf} from './authentication.ts';
 import {certificate, certificateFile} from './certificates.ts';
 import {type ExecCommand, type ExecReply, type StandInNode, streamExec} from './exec.ts';
 import {discovery} from './discovery.ts';
@@ -33,8 +33,11 @@ export interface ApiServerOptions {
   /** Whether a user may get a non-resource path; by default every authenticated user may. */
   readonly allowUrl?: (request: UrlRequest, user: UserInfo) => boolean;
   readonly faults?: readonly Fault[];
-  /** `elsewhere` is for another name than localhost and 127.0.0.1. */
-  readonly certificate?: 'server' | 'elsewhere';
+  /**
+   * `elsewhere` is for another name than localhost and 127.0.0.1. With `none` it is as behind `kubectl proxy`: without TLS, and whoever asks
+   * is the administrator.
+   */
+  readonly certificate?: 'server' | 'elsewhere' | 'none';
   /** The address to listen on, by default 127.0.0.1. */
   readonly host?: '127.0.0.1' | '::1';
   readonly pods?: Partial<PodOptions>;
@@ -73,7 +76,7 @@ interface RanCommand {
 }
 
 export interface ApiServer extends AsyncDisposable {
-  /** `https://127.0.0.1:PORT`. */
+  /** `https://127.0.0.1:PORT`, or `http://…` without a certificate. */
   readonly url: string;
   /** Path of a kubeconfig of the administrator, context `stand-in`, in a folder of its own. */
   readonly kubeconfig: string;
@@ -98,21 +101,13 @@ export interface ApiServer extends AsyncDisposable {
 
 const administrator: Readonly<Record<string, TokenUser>> = {'admin-token': {user: 'admin', groups: ['system:masters']}};
 
-/** A stand-in for an API server and its kubelets, over TLS, that answers as the recordings in the project's reference do. */
+/** A stand-in for an API server and its kubelets that answers as the recordings in the project's reference do. */
 export async function startApiServer(options: ApiServerOptions = {}): Promise<ApiServer> {
   const standIn = new StandIn(options);
   const name = options.certificate ?? 'server';
-  const server = https.createServer(
-    {
-      cert: certificate(`${name}.crt`),
-      key: certificate(`${name}.key`),
-      ca: certificate('ca.crt'),
-      requestCert: true,
-      rejectUnauthorized: false,
-    },
-    // A client that goes away while it is answered is no fault of the stand-in.
-    (request, response) => void standIn.answer(request, response).catch(() => request.socket.destroy()),
-  );
+  // A client that goes away while it is answered is no fault of the stand-in.
+  const answer: http.RequestListener = (request, response) => void standIn.answer(request, response).catch(() => request.socket.destroy());
+  const server = name === 'none' ? http.createServer(answer) : https.createServer(tlsOf(name), answer);
   const sockets = new Set<Socket>();
   let connections = 0;
   const closed = {received: 0, sent: 0};
@@ -137,7 +132,7 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
   );
   const {host = '127.0.0.1'} = options;
   await new Promise<void>(resolve => server.listen(0, host, resolve));
-  const url = `https://${host === '::1' ? '[::1]' : host}:${(server.address() as AddressInfo).port}`;
+  const url = `${name === 'none' ? 'http' : 'https'}://${host === '::1' ? '[::1]' : host}:${(server.address() as AddressInfo).port}`;
   const folder = mkdtempSync(join(tmpdir(), 'svc-trace-api-'));
   const kubeconfig = join(folder, 'kubeconfig');
   writeFileSync(kubeconfig, kubeconfigFor(url));
@@ -161,6 +156,16 @@ export async function startApiServer(options: ApiServerOptions = {}): Promise<Ap
     streams: () => standIn.streams.clients.size,
     close,
     [Symbol.asyncDispose]: close,
+  };
+}
+
+function tlsOf(name: string): https.ServerOptions {
+  return {
+    cert: certificate(`${name}.crt`),
+    key: certificate(`${name}.key`),
+    ca: certificate('ca.crt'),
+    requestCert: true,
+    rejectUnauthorized: false,
   };
 }
 
@@ -294,7 +299,7 @@ class StandIn {
       path: url.pathname,
       query: url.searchParams,
       headers: request.headers,
-      user: authenticate(request, this.#tokens),
+      user: this.#options.certificate === 'none' ? userOf('admin-token', [apiAudience], this.#tokens) : authenticate(request, this.#tokens),
       resource: resourceRequest(request.method ?? '', url.pathname, url.searchParams),
       argv: url.searchParams.getAll('command'),
     };

@@ -1,9 +1,13 @@
 import {existsSync, readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
+import process from 'node:process';
 import {type ApiServer, type ApiServerOptions, startApiServer} from './api-server.ts';
 import {bundleObjects} from './bundle-objects.ts';
 import type {ExecCommand, ExecReply} from './exec.ts';
 import {kubeProxyAnswer} from './kube-proxy-answers.ts';
+
+/** None but in the long tests: each exec has a connection of its own, and TLS takes a third of the time of such a run. */
+export const usualCertificate = process.env['SVC_TRACE_LONG'] === '1' ? 'server' : 'none';
 
 /** A cluster made of a bundle: its API objects, and on every node a pod of kube-proxy in which commands print what the bundle holds. */
 export function startBundleCluster(folder: string, options: ApiServerOptions = {}): Promise<ApiServer> {
@@ -12,7 +16,7 @@ export function startBundleCluster(folder: string, options: ApiServerOptions = {
   const pods = [...(objects['pods'] ?? []), ...nodes.map(proxyPod)];
   const exec = (command: ExecCommand) => options.exec?.(command) ?? bundleReply(folder, command);
   const nodePage: ApiServerOptions['nodePage'] = (node, port, path) => kubeProxyAnswer(folder, node, port, path);
-  return startApiServer({nodePage, ...options, objects: {...objects, pods, ...options.objects}, exec});
+  return startApiServer({certificate: usualCertificate, nodePage, ...options, objects: {...objects, pods, ...options.objects}, exec});
 }
 
 /** As kubeadm makes it. */

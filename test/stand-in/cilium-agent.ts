@@ -3,6 +3,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {CiliumTables} from '../cilium-node.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from './api-server.ts';
+import {usualCertificate} from './bundle-cluster.ts';
 import type {ExecCommand, ExecReply} from './exec.ts';
 
 /** The pod of a Cilium agent, as Helm makes it. */
@@ -34,6 +35,7 @@ export class CiliumCluster implements AsyncDisposable {
     const {services, endpointSlices, nodes, configMaps} = this.tables.api;
     const pods = objects['pods'] ?? [agentPod('node-a')];
     this.server = await startApiServer({
+      certificate: usualCertificate,
       ...more,
       objects: {services: services ?? [], endpointslices: endpointSlices ?? [], nodes: nodes ?? [], configmaps: configMaps ?? [], pods},
       nodes: {'node-a': {path: `${this.#folder}:/usr/bin:/bin`}},
@@ -59,6 +61,9 @@ export class CiliumCluster implements AsyncDisposable {
     const script = `#!/bin/sh\ncase "$*" in "${this.hangs}"*) exec sleep 30;; esac\ncase "$*" in ${cases.join(' ')} *) exit 64;; esac\n`;
     for (const name of ['cilium-dbg', 'cilium']) rmSync(join(this.#folder, name), {force: true});
     if (this.program !== null) writeFileSync(join(this.#folder, this.program), script, {mode: 0o755});
+    // What hangs has as long as it takes to start it.
+    const timeout = '#!/bin/sh\nshift\nexec /usr/bin/timeout 0.1 "$@"\n';
+    if (this.hangs !== 'none') writeFileSync(join(this.#folder, 'timeout'), timeout, {mode: 0o755});
     return {argv};
   }
 

@@ -157,7 +157,7 @@ describe('an archive', () => {
   });
 
   describe('that is made to fill the memory', () => {
-    const zeros = Buffer.alloc(64 << 20);
+    const zeros = Buffer.alloc(16 << 20);
 
     async function archive(files: Readonly<Record<string, Buffer>>): Promise<string> {
       const root = folder.bundle({...filesOf(capture), ...files});
@@ -169,22 +169,22 @@ describe('an archive', () => {
     test('is read without the files that nothing reads', async () => {
       const names = ['junk', 'api/more/services.json', 'nodes/node-a/core', 'nodes/node-a/deep/iptables-save'];
       const file = await archive(Object.fromEntries(names.map(name => [name, zeros])));
-      const {nodes} = await readBundle(file, {archiveLimit: 60 << 20});
+      const {nodes} = await readBundle(file, {archiveLimit: 15 << 20});
       expect(nodes.map(({name, files}) => [name, files.includes('core')])).toEqual(
         ['node-a', 'node-b', 'node-c'].map(name => [name, false]),
       );
     });
 
     test('is refused where a file is larger than half of the limit', async () => {
-      await expect(readBundle(await archive({'nodes/node-a/metrics': zeros}), {archiveLimit: 100 << 20})).rejects.toThrow(
-        /nodes\/node-a\/metrics in it has 64 MiB: at most 100 MiB are read, and 50 MiB of one file \(--max-archive-size raises both\)$/,
+      await expect(readBundle(await archive({'nodes/node-a/metrics': zeros}), {archiveLimit: 26 << 20})).rejects.toThrow(
+        /nodes\/node-a\/metrics in it has 16 MiB: at most 26 MiB are read, and 13 MiB of one file \(--max-archive-size raises both\)$/,
       );
     });
 
     test('is refused where all files together are larger than the limit', async () => {
       const file = await archive({'nodes/x/metrics': zeros, 'nodes/y/metrics': zeros, 'nodes/z/metrics': zeros});
-      await expect(readBundle(file, {archiveLimit: 130 << 20})).rejects.toThrow(/its files have over 130 MiB/);
-      expect((await readBundle(file, {archiveLimit: 260 << 20})).nodes).toHaveLength(6);
+      await expect(readBundle(file, {archiveLimit: 33 << 20})).rejects.toThrow(/its files have over 33 MiB/);
+      expect((await readBundle(file, {archiveLimit: 65 << 20})).nodes).toHaveLength(6);
     });
   });
 

@@ -1,7 +1,7 @@
 import {writeFileSync} from 'node:fs';
 import http from 'node:http';
 import {createServer as createTcpServer, type Socket} from 'node:net';
-import {afterEach, describe, expect, onTestFinished, test} from 'vitest';
+import {afterEach, describe, expect, onTestFinished, test, vi} from 'vitest';
 import {join} from 'node:path';
 import process from 'node:process';
 import {Readable} from 'node:stream';
@@ -365,8 +365,18 @@ describe('transient failures', () => {
   });
 
   test('--request-timeout applies to each request, not to all pages', async () => {
-    const server = await start({objects, faults: [{kind: 'slow', delay: 2500}]});
+    const server = await start({objects});
+    // The time of each request is over when the next one is made.
+    let last: AbortController | undefined;
+    const timeouts = vi.spyOn(AbortSignal, 'timeout').mockImplementation(() => {
+      last?.abort();
+      last = new AbortController();
+      return last.signal;
+    });
+    onTestFinished(() => timeouts.mockRestore());
     expect((await open(server, {requestTimeout: 7000}).list(services)).items).toHaveLength(1201);
+    expect(timeouts.mock.calls).toEqual(server.requests.map(() => [7000]));
+    expect(server.requests.length).toBeGreaterThan(1);
   });
 
   test('close() ends pending requests', async () => {

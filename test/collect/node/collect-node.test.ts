@@ -1,5 +1,5 @@
-import {setTimeout as sleep} from 'node:timers/promises';
-import {describe, expect, test} from 'vitest';
+import {setImmediate, setTimeout as sleep} from 'node:timers/promises';
+import {describe, expect, onTestFinished, test, vi} from 'vitest';
 import {collectNode, collectNodes, type CollectProgress} from '../../../src/collect/node/collect-node.ts';
 import {firstCommands} from '../../../src/collect/node/node-commands.ts';
 import {ApiError} from '../../../src/collect/kube/kube-api.ts';
@@ -61,6 +61,22 @@ function collect(
   options: {readonly timeoutMs?: number; readonly signal?: AbortSignal; readonly wants?: (file: string) => boolean} = {},
 ) {
   return collectNode(nodeAt(), transport, {signal: never, timeoutMs: 600_000, ...options});
+}
+
+/** No time limit is reached before all is done that needs no time. */
+async function untilLimit<T>(running: Promise<T>): Promise<T> {
+  let isOver = false;
+  const ended = running.finally(() => (isOver = true));
+  while (!isOver) {
+    for (let turns = 0; turns < 50; turns++) await setImmediate();
+    vi.advanceTimersToNextTimer();
+  }
+  return ended;
+}
+
+function handTimers(): void {
+  vi.useFakeTimers({toFake: ['setTimeout', 'clearTimeout']});
+  onTestFinished(() => void vi.useRealTimers());
 }
 
 function textOf(node: {read(file: string): Buffer | null}, file: string): string | undefined {
@@ -488,7 +504,8 @@ describe('one node', () => {
 
   test('a node that stops responding keeps the files read before, and reports the others', async () => {
     const transport = new FakeNode({'ip6tables-save': () => new Promise<string>(() => {})});
-    const node = await collect(transport, {timeoutMs: 2000});
+    handTimers();
+    const node = await untilLimit(collect(transport, {timeoutMs: 2000}));
     expect(node.status).toBe('partial');
     expect(node.files).toContain('iptables-save');
     expect(node.problems[0]?.message).toBe('no answer within 2 s: ip6tables-save not read (fake)');
@@ -498,10 +515,11 @@ describe('one node', () => {
   });
 
   test('a dump of nf_tables that does not end has a reason: rules that change while they are read', async () => {
+    handTimers();
     const hangs = () => new Promise<string>(() => {});
     const message = async (version: string) => {
       const transport = new FakeNode({'iptables-save': hangs, 'iptables-save --version': () => version});
-      return (await collect(transport, {timeoutMs: 2000})).problems[0]?.message;
+      return (await untilLimit(collect(transport, {timeoutMs: 2000}))).problems[0]?.message;
     };
     expect(await message('iptables-save v1.8.9 (nf_tables)\n')).toMatch(
       /^no answer within 2 s: iptables-save(?:, [\w.-]+)* not read \(fake\)\. iptables-save of nf_tables begins again each time that rules change/,
@@ -577,17 +595,17 @@ describe('many nodes', () => {
   }
 
   test('every node is yielded once, and a dead and a slow one do not affect the others', async () => {
+    handTimers();
     const {counts, transport} = crowd();
     const steps: CollectProgress[] = [];
     const seen = new Map<string, string>();
-    for await (const node of collectNodes(nodes, transport, {
-      signal: never,
-      timeoutMs: 3000,
-      concurrency: 4,
-      wants,
-      onProgress: step => steps.push(step),
-    }))
-      seen.set(node.name, node.status);
+    const reading = (async () => {
+      const options = {signal: never, timeoutMs: 3000, concurrency: 4, wants, onProgress: (step: CollectProgress) => steps.push(step)};
+      for await (const node of collectNodes(nodes, transport, options)) seen.set(node.name, node.status);
+    })();
+    // All but the one that hangs.
+    await vi.waitUntil(() => seen.size === 39, 600_000);
+    await untilLimit(reading);
     expect(seen.size).toBe(40);
     expect([...seen].filter(([, status]) => status === 'unread').map(([name]) => name)).toEqual(['node-5', 'node-3']);
     expect(counts).toMatchObject({open: 0, most: 4});
@@ -605,12 +623,17 @@ describe('many nodes', () => {
         return transport.open(node, signal);
       },
     };
+    handTimers();
     let taken = 0;
-    for await (const _node of collectNodes(nodes, counting, {signal: never, timeoutMs: 3000, concurrency: 4, wants})) {
-      await sleep(10);
-      taken++;
-      expect(started).toBeLessThanOrEqual(taken + 3);
-    }
+    const reading = (async () => {
+      for await (const _node of collectNodes(nodes, counting, {signal: never, timeoutMs: 3000, concurrency: 4, wants})) {
+        await sleep(10);
+        taken++;
+        expect(started).toBeLessThanOrEqual(taken + 3);
+      }
+    })();
+    await vi.waitUntil(() => taken === 39, 600_000);
+    await untilLimit(reading);
   });
 
   test('a caller that stops early leaves no shell open', async () => {

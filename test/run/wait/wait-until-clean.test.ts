@@ -1,5 +1,5 @@
 import {readFileSync} from 'node:fs';
-import {afterEach, describe, expect, test} from 'vitest';
+import {afterEach, describe, expect, onTestFinished, test, vi} from 'vitest';
 import {diagnoseCluster} from '../../../src/run/diagnose-cluster.ts';
 import {exitCode, waitLimit} from '../../../src/run/options/wait-limit.ts';
 import {Interrupted} from '../../../src/run/clock.ts';
@@ -52,6 +52,8 @@ interface Given extends ApiServerOptions {
   readonly clock?: ReturnType<typeof handClock>;
   readonly known?: readonly Finding[];
   readonly onServer?: (server: ApiServer) => void;
+  /** Gets what the progress says. */
+  readonly say?: (text: string) => void;
 }
 
 async function waitFor({
@@ -63,6 +65,7 @@ async function waitFor({
   clock = handClock(),
   known = [],
   onServer,
+  say = () => {},
   ...options
 }: Given) {
   const server = await startBundleCluster(healthy, options);
@@ -78,7 +81,7 @@ async function waitFor({
     ...{flags: all, names, cluster, clock, wait: waitLimit(all)},
     options: {toolVersion: '0.0.0', known},
     signal: signal ?? new AbortController().signal,
-    progress: {say: () => {}, note: text => notes.push(text), close: () => {}},
+    progress: {say, note: text => notes.push(text), close: () => {}},
   });
   return {report, server, clock, notes, reads: readsOf(server)};
 }
@@ -285,7 +288,14 @@ describe('if a Service changes meanwhile', () => {
 
 describe('at the timeout', () => {
   test('a node that is still read then is not waited for: the report has the others', async () => {
-    const {report} = await waitFor({wait: '10s', faults: [{kind: 'hang', match: /kube-proxy-node-b\/exec/}]});
+    vi.useFakeTimers({toFake: ['setTimeout', 'clearTimeout']});
+    onTestFinished(() => void vi.useRealTimers());
+    const faults = [{kind: 'hang', match: /kube-proxy-node-b\/exec/}] as const;
+    const othersRead = Promise.withResolvers<void>();
+    const running = waitFor({wait: '10s', faults, say: text => text.startsWith('nodes: 2 of 3 read') && othersRead.resolve()});
+    await othersRead.promise;
+    vi.advanceTimersByTime(10_000);
+    const {report} = await running;
     expect(report.nodes.map(({name, status}) => [name, status])).toEqual([
       ['node-a', 'checked'],
       ['node-b', 'unread'],
