@@ -27,13 +27,14 @@ export const long = [
   'test/preview/{faulty-ports,group-outcomes,migration-rows}.test.ts',
   'test/release/npm-package.test.ts',
   'test/render/graph/*-browser.test.ts',
-  'test/render/html/{page-geometry,picture-browser}.test.ts',
+  'test/render/html/{html-browser,page-geometry,picture-browser}.test.ts',
   'test/try/try-page.test.ts',
 ];
 
 /** Tables of random cases, and of rows that are alike: `npm test` tries some of each, which is enough for CI, and a release all of them. */
 export const sampled = [
   'test/analyze/sender-classes.test.ts',
+  'test/analyze/truncated-without-settings.test.ts',
   'test/analyze/random-services.test.ts',
   'test/analyze/nftables/random-services.test.ts',
   'test/diagnosis/churn.test.ts',
@@ -47,6 +48,7 @@ export const sampled = [
   'test/collect/bundle/read-bundle.test.ts',
   'test/collect/bundle/write-bundle.test.ts',
   'test/diagnosis/count-traces.test.ts',
+  'test/diagnosis/diagnosis.test.ts',
   'test/diagnosis/nodes-together.test.ts',
   'test/diagnosis/part-of-the-services.test.ts',
   'test/laws.test.ts',
@@ -62,8 +64,8 @@ export const inProcesses = ['test/cli/commands/{change,cluster}.test.ts', 'test/
 
 /** What the usual tests and the long ones have in common. */
 export const common = {
-  // By default one core is left alone. Many tests wait for a program or a server, so that even two cores have work for three.
-  maxWorkers: Math.max(3, availableParallelism()),
+  // By default one core is left alone. Many tests wait for a program or a server, so that even two cores have work for four.
+  maxWorkers: Math.max(4, availableParallelism()),
   // Files share processes, which saves the second that loading the sources takes in each: a test leaves a process as it was.
   isolate: false,
   // Node.js loads the sources as in `bin/dev.js`, and what it calls is a tenth faster than through vite's import objects.

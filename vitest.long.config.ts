@@ -8,8 +8,6 @@ export default defineConfig({
     ...common,
     // A package that checks ours has sources beside what Node.js loads, which it must not take.
     experimental: {viteModuleRunner: true},
-    // Live clusters wait most of the time.
-    maxWorkers: common.maxWorkers + 1,
     reporters,
     include: triesSome ? long : [...long, ...sampled, ...inProcesses],
     env: {SVC_TRACE_LONG: '1'},

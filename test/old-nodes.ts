@@ -15,6 +15,20 @@ import {iptablesSave} from './rendered-dump.ts';
  * that version writes. `told` puts files beside the dumps; without them, only the dumps show which kube-proxy wrote them.
  */
 export async function oldNodes(version: string, told: Readonly<Record<string, string>> = {}): Promise<Snapshot> {
+  const {nodes, ...rest} = await written(version);
+  return {...rest, nodes: nodes.map(({name, files}) => nodeDump(name, {...files, ...told}))};
+}
+
+/** What each version writes is worked out once. */
+const writtenBy = new Map<string, ReturnType<typeof write>>();
+
+function written(version: string): ReturnType<typeof write> {
+  const known = writtenBy.get(version) ?? write(version);
+  writtenBy.set(version, known);
+  return known;
+}
+
+async function write(version: string) {
   const {api, ...rest} = await snapshotOf('eras/1.21-endpoints');
   // Servers before 1.17 have no slices.
   const objects = {...api, endpointSlices: Number(version.split('.')[1]) < 17 ? null : api.endpointSlices};
@@ -25,7 +39,7 @@ export async function oldNodes(version: string, told: Readonly<Record<string, st
       'iptables-save': dump(bare, objects, {version, family: 'IPv4'}),
       'ip6tables-save': dump(bare, objects, {version, family: 'IPv6'}),
     };
-    return nodeDump(node.name, {...addresses, ...dumps, ...told});
+    return {name: node.name, files: {...addresses, ...dumps}};
   });
   return {...rest, api: objects, nodes};
 }

@@ -8,7 +8,7 @@ import {ClusterWatch} from '../../src/collect/watch/cluster-watch.ts';
 import {systemClock} from '../../src/run/clock.ts';
 import {capturePath} from '../fixtures.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../stand-in/api-server.ts';
-import {bundleReply} from '../stand-in/bundle-cluster.ts';
+import {bundleReply, usualCertificate} from '../stand-in/bundle-cluster.ts';
 import {bundleObjects} from '../stand-in/bundle-objects.ts';
 import type {StoredObject} from '../stand-in/object-store.ts';
 
@@ -46,7 +46,7 @@ async function start({
   onReading = async () => {},
   ...options
 }: Given = {}): Promise<Started> {
-  const server = await startApiServer({objects: bundleObjects(bundle), ...options});
+  const server = await startApiServer({certificate: usualCertificate, objects: bundleObjects(bundle), ...options});
   const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}), {backoff: 1});
   const watch = new ClusterWatch(api, {backoffMs: 1});
   const stop = new AbortController();

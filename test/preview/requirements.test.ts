@@ -3,9 +3,18 @@ import {describe, expect, test} from 'vitest';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import type {Preview, Requirement} from '../../src/model/preview.ts';
 import type {Scenario} from '../scenario.ts';
-import {interfaces, nodes, previewFrom, toNftables, withKernel} from './previews.ts';
+import {interfaces, nodes, type PreviewSettings, previewFrom as previewOfAll, withKernel} from './previews.ts';
 
 const node = 'node-a';
+
+/** Of the node alone. */
+function previewFrom(capture: string, overrides: ConfigOverrides, change: (given: Scenario) => void, settings: PreviewSettings = {}) {
+  return previewOfAll(capture, overrides, change, {nodes: [node], ...settings});
+}
+
+function toNftables(change: (given: Scenario) => void, overrides: ConfigOverrides = {}) {
+  return previewFrom('healthy/1.36-iptables', {mode: 'nftables', ...overrides}, change);
+}
 
 function found({requirements}: Preview, name: Requirement['name']): readonly string[] {
   return requirements.filter(one => one.node === node && one.name === name).map(({status, detail}) => `${status}: ${detail}`);
@@ -126,7 +135,7 @@ describe('k3s#5031: after an upgrade in IPVS mode node ports are unreachable unt
 });
 
 test('kernels without the modules of nftables mode are unknown, with the command that tells (siderolabs/pkgs#951)', async () => {
-  const preview = await toNftables(withKernel('6.6.0'));
+  const preview = await previewFrom('healthy/1.36-iptables', {mode: 'nftables'}, withKernel('6.6.0'), {nodes});
   expect(named(preview, 'kernel-modules', 'modprobe -an nft_fib_ipv4')).toEqual(['unknown']);
   expect(preview.requirements.filter(({detail}) => detail.includes('nft_fib'))).toHaveLength(nodes.length);
   expect(named(await toNftables(() => {}, {mode: 'iptables'}), 'kernel-modules', 'nft_fib')).toEqual([]);
@@ -143,7 +152,7 @@ describe('a node that forwards nothing', () => {
   const switches = (on: number) => (given: Scenario) => given.file(node, 'sysctls', `net.ipv4.ip_forward = ${on}\n`);
 
   test.each(['nftables', 'ipvs'] as const)('serves nobody today and in %s mode, so that nothing is lost or gained', async mode => {
-    const preview = await previewFrom('healthy/1.36-iptables', {mode}, switches(0), {nodes: [node]});
+    const preview = await previewFrom('healthy/1.36-iptables', {mode}, switches(0));
     expect(found(preview, 'forwarding')).toEqual([
       'unmet: net.ipv4.ip_forward is 0: the node forwards no IPv4 packets. Its pods reach no Service and its node ports lead to no pod, today and after the change',
     ]);
@@ -157,13 +166,13 @@ describe('a node that forwards nothing', () => {
       given.file(node, 'addresses.json', interfaces('172.18.0.11', '172.19.0.11'));
       given.slices('shop/nodeport', slice => ({...slice, endpoints: [{addresses: ['172.18.0.11'], nodeName: node}]}));
     };
-    const {changes} = await previewFrom('healthy/1.36-iptables', {mode: 'nftables'}, own, {nodes: [node], expectedOnly: true});
+    const {changes} = await previewFrom('healthy/1.36-iptables', {mode: 'nftables'}, own, {expectedOnly: true});
     const lost = changes.filter(({effect, source}) => effect === 'lost' && source.kind === 'external');
     expect(lost.map(({service, packet}) => `${service.name} ${packet.destination}:${packet.port}`)).toEqual(['nodeport 172.19.0.11:30080']);
   });
 
   test('is told from one that forwards, and from one of which that was not read', async () => {
     for (const change of [switches(1), () => {}])
-      expect(found(await previewFrom('healthy/1.36-iptables', {mode: 'nftables'}, change, {nodes: [node]}), 'forwarding')).toEqual([]);
+      expect(found(await previewFrom('healthy/1.36-iptables', {mode: 'nftables'}, change), 'forwarding')).toEqual([]);
   });
 });

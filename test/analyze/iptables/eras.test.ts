@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
-import {diagnose} from '../../../src/diagnose.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
+import {diagnosed} from '../../diagnosed.ts';
 import {needsAction, Scenario, summaryOf, containing} from '../../scenario.ts';
 import {oldNodes} from '../../old-nodes.ts';
 
@@ -20,9 +20,8 @@ const eras = [
 ] as const;
 const versionFile = (version: string) => ({'kube-proxy-version': `Kubernetes v${version}.9\n`});
 
-const evaluated = (snapshot: Snapshot) => diagnose(snapshot, {toolVersion: '0.0.0'});
 const loud = (snapshot: Snapshot) =>
-  evaluated(snapshot)
+  diagnosed(snapshot)
     .findings.filter(needsAction)
     .filter(({code}) => code > 'ST2')
     .map(summaryOf);
@@ -31,7 +30,7 @@ describe('a node of an old version', () => {
   test.each(eras)('is in sync, and the version is inferred from its dump alone: %s', async (version, found) => {
     const snapshot = await oldNodes(version);
     expect(loud(snapshot)).toEqual([]);
-    expect(evaluated(snapshot).nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
+    expect(diagnosed(snapshot).nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
       Array.from({length: 3}, () => ['checked', `about v${found}`]),
     );
   });
@@ -39,7 +38,7 @@ describe('a node of an old version', () => {
   test.each([...eras.map(([version]) => version), '1.12', '1.15', '1.19'])('is in sync when the version is given: %s', async version => {
     const snapshot = await oldNodes(version, versionFile(version));
     expect(loud(snapshot).filter(isOfRules)).toEqual([]);
-    const {nodes} = evaluated(snapshot);
+    const {nodes} = diagnosed(snapshot);
     expect(nodes.map(({status, kubeProxyVersion}) => [status, kubeProxyVersion])).toEqual(
       Array.from({length: 3}, () => ['checked', `v${version}.9`]),
     );
@@ -50,7 +49,7 @@ describe('a node of an old version', () => {
       ['1.20', ['IPv4']],
       ['1.21', ['IPv4', 'IPv6']],
     ] as const) {
-      const {nodes} = evaluated(await oldNodes(version, versionFile(version)));
+      const {nodes} = diagnosed(await oldNodes(version, versionFile(version)));
       for (const node of nodes) expect(node.families).toEqual(families);
     }
   });
@@ -86,11 +85,11 @@ describe('endpoints that are not ready have chains up to 1.22.3', () => {
   });
 
   test('the bug is named, with the patch that mends it, on a node that has it', async () => {
-    const found = evaluated(await oldNodes('1.22.3', told('1.22.3'))).findings.filter(({code}) => code === 'ST703');
+    const found = diagnosed(await oldNodes('1.22.3', told('1.22.3'))).findings.filter(({code}) => code === 'ST703');
     expect(found.map(({message}) => message)).toContainEqual(
       expect.stringContaining('kube-proxy v1.22.3 has a bug in iptables mode that v1.22.4 does not have'),
     );
-    const mended = evaluated(await oldNodes('1.22.4', told('1.22.4'))).findings.filter(({code}) => code === 'ST703');
+    const mended = diagnosed(await oldNodes('1.22.4', told('1.22.4'))).findings.filter(({code}) => code === 'ST703');
     expect(mended.map(({message}) => message)).not.toContainEqual(expect.stringContaining('v1.22.4 does not have'));
   });
 
@@ -105,7 +104,7 @@ describe('endpoints that are not ready have chains up to 1.22.3', () => {
 
 describe('a kube-proxy whose rules are unknown', () => {
   test('is checked against the rules of a neighboring version if they match', async () => {
-    const {nodes} = evaluated(await oldNodes('1.11', versionFile('1.8')));
+    const {nodes} = diagnosed(await oldNodes('1.11', versionFile('1.8')));
     expect(nodes.map(({status}) => status)).toEqual(['checked', 'checked', 'checked']);
     expect(nodes[0]?.settings['version']?.source).toContain('evaluated with the rules of 1.11, which fit best');
   });

@@ -9,14 +9,10 @@ import {startBundleCluster} from '../../stand-in/bundle-cluster.ts';
 import {svcTrace as runSvcTrace} from '../../svc-trace.ts';
 
 const bundle = capturePath('faults/missing-endpoint');
-const asked = ['check', '-n', 'shop', 'web', '-o', 'json'];
 let server: ApiServer;
-/** Two that wait to their end while the tests before theirs run. */
-let waiting: readonly ReturnType<typeof start>[];
 
 beforeAll(async () => {
   server = await startBundleCluster(bundle, {certificate: 'server'});
-  waiting = [[], ['-q']].map(more => start([...asked, '--wait', '5s', ...more], server));
 });
 afterAll(() => server.close());
 
@@ -148,6 +144,8 @@ test('--from needs no credentials', async () => {
 });
 
 describe('--wait', () => {
+  const asked = ['check', '-n', 'shop', 'web', '-o', 'json'];
+
   test('a bundle cannot be waited for', async () => {
     const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '60s', '--from', bundle]);
     expect(unwrapped(stderr)).toContain('the bundle of --from does not change');
@@ -155,12 +153,12 @@ describe('--wait', () => {
   });
 
   test('shows its progress on standard error, and exits with 1 at its timeout', async () => {
-    const [usual, quiet] = await Promise.all(waiting);
-    const {exitCode, stderr, stdout} = usual ?? expect.fail();
+    const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '5s']);
     expect(stderr).toBe('converged: 2 of 3 nodes; waiting for node-a');
     expect(exitCode).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({wait: {limitSeconds: 5, clean: false}});
-    expect(quiet?.stderr).toBe('');
+    expect((await svcTrace([...asked, '--wait', '0'])).stderr).toBe(stderr);
+    expect((await svcTrace([...asked, '--wait', '0', '-q'])).stderr).toBe('');
   });
 
   test('prints its findings and exits with 130 if it is interrupted', async () => {

@@ -8,6 +8,7 @@ import {capturePath} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
 import type {ApiServer} from '../../stand-in/api-server.ts';
 import {startBundleCluster} from '../../stand-in/bundle-cluster.ts';
+import {svcTrace} from '../../svc-trace.ts';
 
 const executable = join(import.meta.dirname, '../../../bin/run.js');
 const healthy = capturePath('healthy/1.36-iptables');
@@ -197,7 +198,7 @@ describe('without a terminal', () => {
     [['--interval', '10ms'], '--interval 10ms'],
     [['--from', healthy], 'unknown flag --from'],
   ] as const)('wrong use: %j', async ([args, message], {cluster}) => {
-    const {exitCode, stderr} = await lines(cluster, args).run;
+    const {exitCode, stderr} = await svcTrace(['watch', ...args], {env: {KUBECONFIG: cluster.server.kubeconfig}});
     expect(stderr.replaceAll(/\s*›\s*/g, ' ')).toContain(message);
     expect(exitCode).toBe(2);
   });

@@ -80,33 +80,62 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     return [...readdirSync(join(folder, 'temporary')), ...processes];
   }
 
-  test('every argument of a command arrives unchanged', async () => {
-    await using shell = await openShell();
-    const words = [
-      'a b',
-      "it's",
-      '"',
-      '$(touch /tmp/svc-trace-pwned)',
-      '`id`',
-      'a\nb',
-      '\\',
-      '*',
-      ';',
-      '-n',
-      '',
-      '~',
-      '!x',
-      '{a,b}',
-      'ünï',
-      "'; id; '",
-    ];
-    const printed = await shell.run(['printf', '%s\\0', ...words], signal);
-    expect(printed.toString('utf8').split('\0').slice(0, -1)).toEqual(words);
-  });
+  describe('over one connection', () => {
+    let shell: NodeShell;
+    beforeAll(async () => {
+      shell = await openShell();
+    });
+    afterAll(() => shell[Symbol.asyncDispose]());
 
-  test('tools outside of the PATH of an ordinary user are found', async () => {
-    await using shell = await openShell();
-    expect((await shell.run(['iptables-save', '--version'], signal)).toString('utf8')).toMatch(/^iptables-save v/);
+    test('every argument of a command arrives unchanged', async () => {
+      const words = [
+        'a b',
+        "it's",
+        '"',
+        '$(touch /tmp/svc-trace-pwned)',
+        '`id`',
+        'a\nb',
+        '\\',
+        '*',
+        ';',
+        '-n',
+        '',
+        '~',
+        '!x',
+        '{a,b}',
+        'ünï',
+        "'; id; '",
+      ];
+      const printed = await shell.run(['printf', '%s\\0', ...words], signal);
+      expect(printed.toString('utf8').split('\0').slice(0, -1)).toEqual(words);
+    });
+
+    test('tools outside of the PATH of an ordinary user are found', async () => {
+      expect((await shell.run(['iptables-save', '--version'], signal)).toString('utf8')).toMatch(/^iptables-save v/);
+    });
+
+    test('large output arrives complete', async () => {
+      expect((await shell.run(['head', '-c', '20000000', '/dev/zero'], signal)).length).toBe(20_000_000);
+    });
+
+    test.each([
+      {
+        what: 'a failed command',
+        argv: ['ls', '/nowhere'],
+        expected: {exitCode: 2, notFound: false, stderr: expect.stringContaining('nowhere')},
+      },
+      {what: 'a missing program', argv: ['no-such-program'], expected: {notFound: true}},
+      {
+        what: 'a command with the exit code of a failed ssh',
+        argv: ['sh', '-c', 'echo no >&2; exit 255'],
+        expected: {exitCode: 255, stderr: 'no'},
+      },
+      {what: 'a connection that breaks', argv: ['sh', '-c', 'kill -9 $PPID'], expected: {exitCode: null, notFound: false}},
+    ])('reports $what', async ({argv, expected}) => {
+      const error = await shell.run(argv, signal).catch((reason: unknown) => reason);
+      expect(error).toBeInstanceOf(CommandFailed);
+      expect(error).toMatchObject(expected);
+    });
   });
 
   test('all commands of a node use one connection, which is closed at the end', async () => {
@@ -120,31 +149,6 @@ describeWith(['root', 'sshd', 'ssh'], 'ssh', () => {
     expect((server.log().match(/Accepted publickey/g)?.length ?? 0) - before).toBe(1);
     // The connection takes a moment to close.
     await expect.poll(leftBehind).toEqual([]);
-  });
-
-  test('large output arrives complete', async () => {
-    await using shell = await openShell();
-    expect((await shell.run(['head', '-c', '20000000', '/dev/zero'], signal)).length).toBe(20_000_000);
-  });
-
-  test.each([
-    {
-      what: 'a failed command',
-      argv: ['ls', '/nowhere'],
-      expected: {exitCode: 2, notFound: false, stderr: expect.stringContaining('nowhere')},
-    },
-    {what: 'a missing program', argv: ['no-such-program'], expected: {notFound: true}},
-    {
-      what: 'a command with the exit code of a failed ssh',
-      argv: ['sh', '-c', 'echo no >&2; exit 255'],
-      expected: {exitCode: 255, stderr: 'no'},
-    },
-    {what: 'a connection that breaks', argv: ['sh', '-c', 'kill -9 $PPID'], expected: {exitCode: null, notFound: false}},
-  ])('reports $what', async ({argv, expected}) => {
-    await using shell = await openShell();
-    const error = await shell.run(argv, signal).catch((reason: unknown) => reason);
-    expect(error).toBeInstanceOf(CommandFailed);
-    expect(error).toMatchObject(expected);
   });
 
   test('a key that the node does not accept is reported, with the remedy', async () => {
