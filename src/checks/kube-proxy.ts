@@ -104,7 +104,9 @@ function* healthReasons({node}: NodeCheckContext): Iterable<string> {
   const healthz = parseHealthz(fileText(node, 'healthz.json'));
   if (healthz === null || healthz.healthy) return;
   const {lastUpdated, now} = healthz;
-  const age = lastUpdated === null || now === null ? '' : `, last updated ${Math.round((now - lastUpdated) / 1000)} s before it was asked`;
+  const seconds = lastUpdated === null || now === null ? null : Math.round((now - lastUpdated) / 1000);
+  const text = seconds === null ? '' : seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
+  const age = text === '' ? '' : `, last updated ${text} before it was asked`;
   yield `it says that it is not healthy${age}`;
 }
 

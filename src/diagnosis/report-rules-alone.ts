@@ -9,7 +9,8 @@ import {countTraces} from './diagnose-node.ts';
 import type {DiagnoseOptions} from './diagnosis-options.ts';
 import {sortFindings, toFinding} from './to-finding.ts';
 import {Diagnosis} from './diagnosis.ts';
-import {uniqueBy} from '../model/lists.ts';
+import {pushTo, uniqueBy} from '../model/lists.ts';
+import {once} from '../model/once.ts';
 import {namespacedName, someOf} from '../model/text.ts';
 import {checks} from '../checks/index.ts';
 
@@ -37,7 +38,7 @@ export function reportRulesAlone(
       (ofRulesAlone.has(name) && actual.some(({chain}) => chains.has(chain))),
   );
   const listed = snapshot.nodes.flatMap(node => besideLists(node, shown));
-  const findings = sortFindings([...ofRules, ...listed]);
+  const findings = sortFindings([...ofRules.map(finding => ofOneService(finding, snapshot.nodes)), ...listed]);
   const traces = withEqualShares(withStale(shown, listed), findings);
   const count = (severity: string): number => findings.filter(finding => finding.severity === severity).length;
   const all = traces.map(({service}) => service);
@@ -60,6 +61,25 @@ export function reportRulesAlone(
     nodes: report.nodes.map(node => ({...node, reason: reasons.get(node.name) ?? onlyRules})),
   };
 }
+
+/** Names the Service of a finding about a chain that no other Service uses. */
+function ofOneService(finding: Finding, nodes: readonly NodeDump[]): Finding {
+  const [rule] = finding.actual ?? [];
+  if (finding.service !== undefined || finding.affects !== undefined || rule === undefined) return finding;
+  const own = nodes.filter(({name}) => name === finding.node).flatMap(node => portsByChain(node).get(rule.chain) ?? []);
+  const [first, ...others] = uniqueBy(
+    own.map(({service}) => service),
+    namespacedName,
+  );
+  if (first === undefined || others.length > 0) return finding;
+  return {...finding, affects: [{...first, ports: [...new Set(own.map(({port}) => port.name))]}]};
+}
+
+const portsByChain = once((node: NodeDump): ReadonlyMap<string, readonly PortTrace[]> => {
+  const ports = new Map<string, PortTrace[]>();
+  for (const trace of servicesInRules(node)) for (const chain of new Set(chainsOf(trace))) pushTo(ports, chain, trace);
+  return ports;
+});
 
 function besideLists(node: NodeDump, traces: readonly PortTrace[]): readonly Finding[] {
   const check = checks.find(({name}) => name === 'stale-endpoint');

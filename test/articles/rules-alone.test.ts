@@ -89,7 +89,7 @@ describe('a Service is traced from rules alone', () => {
       unixTime: 0,
     });
     expect(text.split('\n')[0]).toBe(
-      'from rules alone: nothing to compare with; rules.txt: the chain of an endpoint has not the name that kube-proxy gives it (ST216); 1 warning in the rules themselves',
+      'from rules alone: nothing to compare with; default/mysql-service on rules.txt: the chain of an endpoint has not the name that kube-proxy gives it (ST216); 1 warning in the rules themselves',
     );
   });
 });

@@ -15,7 +15,7 @@ test('a kube-proxy that reports itself as unhealthy is reported with the age of 
   const health = {lastUpdated: '2026-11-21T09:20:00Z', currentTime: '2026-11-21T09:31:00Z', healthy: false};
   given.file('node-b', 'healthz.json', JSON.stringify(health));
   expect(given.newFindings()).toEqual([
-    {...place, message: containing('kube-proxy on node-b does not keep up: it says that it is not healthy, last updated 660 s')},
+    {...place, message: containing('kube-proxy on node-b does not keep up: it says that it is not healthy, last updated 11 min')},
   ]);
 });
 
