@@ -8,8 +8,6 @@ export interface RenderOptions {
   readonly width: number;
   /** Codes of findings are links (OSC 8). */
   readonly links?: boolean;
-  /** False: tables without their row of titles. */
-  readonly headers?: boolean;
   /** Only what needs attention. */
   readonly quiet: boolean;
   /** Also settings and harmless findings. */

@@ -142,20 +142,18 @@ export abstract class BaseCommand extends Command {
   protected renderOptions(flags: {
     readonly color: string;
     readonly quiet: boolean;
-    readonly verbose: boolean;
+    readonly verbose?: boolean;
     readonly 'output-file'?: string | undefined;
     readonly 'fail-on'?: string | undefined;
-    readonly 'no-headers'?: boolean | undefined;
   }): RenderOptions {
     const toFile = flags['output-file'] !== undefined;
     const toTerminal = !toFile && process.stdout.isTTY === true;
     return {
       color: flags.color === 'auto' ? !toFile && wantsColor(toTerminal) : flags.color === 'always',
       links: toTerminal && showsLinks(),
-      headers: flags['no-headers'] !== true,
       width: toTerminal ? (process.stdout.columns ?? 100) : Number(process.env['COLUMNS']) || Infinity,
       quiet: flags.quiet,
-      verbose: flags.verbose,
+      verbose: flags.verbose === true,
       failOn: (flags['fail-on'] ?? 'error') as RenderOptions['failOn'],
       unixTime: systemClock.now() / 1000,
       provenance: {...this.#source, command: commandText(process.argv.slice(2))},

@@ -4,7 +4,6 @@ import {exitCode, type FailOn, waitLimit} from '../../run/options/wait-limit.ts'
 import {
   evaluationFlags,
   fullFlag,
-  noHeadersFlag,
   outputFlag,
   outputFlags,
   refuseFull,
@@ -52,7 +51,6 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     ...agentsFlags,
     ...settingFlags,
     ...outputFlags,
-    ...noHeadersFlag,
     ...evaluationFlags,
     wait: Flags.string({
       description: 'check again until nothing fails and every node was checked, for at most this long (60s, 2m)',

@@ -11,7 +11,6 @@ import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {diagnoseOptions} from '../options/diagnose-options.ts';
 import {
   intervalOf,
-  noHeadersFlag,
   outputFlag,
   outputFlags,
   quietFlag,
@@ -53,7 +52,6 @@ On a terminal the table refreshes until q or Ctrl-C; / filters, s sorts, and the
     ...transportFlags,
     ...settingFlags,
     ...output,
-    ...noHeadersFlag,
     interval: Flags.string({description: 'between two reads (2s, 1m)', default: '2s', helpValue: 'DURATION', helpGroup: 'OUTPUT'}),
     once: Flags.boolean({description: 'two reads and one report', helpGroup: 'OUTPUT'}),
     output: outputFlag(topRenderers, 'table'),

@@ -165,7 +165,6 @@ export const outputFlags = {
 };
 
 /** As of kubectl. */
-export const noHeadersFlag = {'no-headers': Flags.boolean({description: 'tables without their row of titles', helpGroup: 'OUTPUT'})};
 
 export const evaluationFlags = {
   'fail-on': Flags.string({

@@ -21,15 +21,13 @@ interface MatrixOptions {
   readonly width: number;
   /** All Services, not only those with findings. */
   readonly all: boolean;
-  /** Whether the first row names the columns. */
-  readonly headers: boolean;
 }
 
 /**
  * Services against nodes. Nodes with the same cells share a column, so that 300 nodes of which one is faulty are two columns. Services
  * without a finding are counted in one line if there are many.
  */
-export function matrix(report: Report, {style, width, all, headers}: MatrixOptions): string {
+export function matrix(report: Report, {style, width, all}: MatrixOptions): string {
   const {cells, groups, rows, hidden, caused, fine} = matrixOf(report, all ? wholeMatrix : {few: 12, single: 12, maxRows: 40});
   const lines = [...(groups.some(group => cells.hasOwn(group)) ? [null] : []), ...rows];
   // Without rows the matrix adds nothing to the verdict.
@@ -67,7 +65,7 @@ export function matrix(report: Report, {style, width, all, headers}: MatrixOptio
       ? [`${plural(columns.length - fit.shown.length, 'more column')} of nodes: widen the terminal, or use -o wide`]
       : []),
   ];
-  const text = tableLines([head, ...body]).slice(headers ? 0 : 1);
+  const text = tableLines([head, ...body]);
   return [...text.map(line => line.trimEnd()), ...notes.flatMap(note => wrap(note, width, '').map(style.dim))].join('\n');
 }
 

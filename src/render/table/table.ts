@@ -22,7 +22,7 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
   const loud = shownFindings(report, options.verbose || report.services.length === 0);
   const parts = [wrapLines(verdictLine(report, style, options.provenance), width)];
   if (!options.quiet && report.nodes.length > 0)
-    parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all, headers: options.headers ?? true}));
+    parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all}));
   if (!options.quiet && report.summary.services > 0 && report.scope?.startsWith('namespace') === true)
     parts.push(wrapLines(style.dim(`Services of ${report.scope} only; -A checks all namespaces`), width));
   if (report.wait !== undefined) parts.push(wrapLines(waitSection(report.wait, {style, all}), width));

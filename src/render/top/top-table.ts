@@ -23,7 +23,7 @@ export const topRenderers = {
   json: topJson,
 } as const satisfies Readonly<Record<string, TopRenderer>>;
 
-interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet' | 'headers'> {
+interface TopTableOptions extends Pick<RenderOptions, 'color' | 'width' | 'quiet'> {
   /** Also a row for each node. */
   readonly wide: boolean;
   /** The endpoints of a Service port that have rows, in their order; null leaves the port out. All of them if this is left out. */
@@ -130,7 +130,7 @@ function right(texts: readonly string[]): readonly TextCell[] {
 }
 
 /** Numbers are right-aligned; pod names are shortened if the table would be too wide. */
-function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[], {width, headers}: PortTableOptions): string {
+function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[], {width}: PortTableOptions): string {
   const textOf = (cell: TextCell | undefined): string => (cell === undefined ? '' : typeof cell === 'string' ? cell : cell.right);
   const all = [head, ...rows];
   const widths = head.map((_, column) => largest(all.map(cells => visibleLength(textOf(cells[column])))));
@@ -141,10 +141,7 @@ function fitted(head: readonly TextCell[], rows: readonly (readonly TextCell[])[
       if (typeof cell !== 'string') return ' '.repeat((widths[column] ?? 0) - visibleLength(cell.right)) + cell.right;
       return column === podColumn && cell.length > podWidth ? `${cell.slice(0, podWidth - 1)}…` : cell;
     });
-  return plainTable(line(head), rows.map(line))
-    .split('\n')
-    .slice(headers === false ? 1 : 0)
-    .join('\n');
+  return plainTable(line(head), rows.map(line));
 }
 
 const podColumn = 1;

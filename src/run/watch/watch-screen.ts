@@ -191,7 +191,7 @@ function listOf(
   const changes = state.changes
     .map(change => wrap(changeLine(change, style), columns - 1, `${style.dim(clockTime(change.at))} `))
     .filter(lines => isShown(lines.join(' ')));
-  const table = matrixLines(report, {style, width: columns, all: state.filter !== '', headers: true}).filter(
+  const table = matrixLines(report, {style, width: columns, all: state.filter !== ''}).filter(
     (line, index) => line !== '' && (index === 0 || isShown(line)),
   );
   const times = readTimes(state).map(style.dim);
