@@ -42,7 +42,7 @@ describe('iptables to nftables', () => {
       nodePortAddresses: ['primary', 'localhost'],
       version: 'v1.37.0',
     };
-    const found = await toNftables(() => {}, gates);
+    const found = await toNftables(() => {}, gates, {nodes});
     const lost = found.changes.filter(({effect, packet}) => effect === 'lost' && packet.protocol === 'tcp');
     // kube-proxy listens for endpoints of the node alone where the policy is Local.
     const {api} = await snapshotOf('healthy/1.36-iptables');
@@ -138,11 +138,12 @@ describe('iptables to nftables', () => {
   });
 
   test('a dump that ends early, or is of one table pasted, is no node with faults of today', async () => {
-    const found = await toNftables(given => {
+    const change = (given: Scenario): void => {
       given.rules('node-a').cutAfter('-A PREROUTING', '-j KUBE-SERVICES');
       given.rules('node-b').deleteTable('nat');
       given.rules('node-b').deleteAll('# ');
-    });
+    };
+    const found = await toNftables(change, {}, {nodes});
     expect(found.nodes.map(({name, basis}) => [name, basis])).toEqual([
       ['node-a', 'unread'],
       ['node-b', 'unread'],
@@ -291,7 +292,7 @@ describe('planned objects', () => {
 
 describe('the output', () => {
   test('a version that is not known is said to be unknown', async () => {
-    const found = {...(await toNftables()), services: 34};
+    const found = {...(await toNftables(() => {}, {}, {nodes})), services: 34};
     const side = (proxyMode: string) => ({proxyMode, kubeProxyVersion: 'unknown'});
     const [first] = previewRenderers
       .table({...found, before: side('iptables'), after: side('nftables')}, {...options, width: Infinity})
@@ -300,7 +301,7 @@ describe('the output', () => {
   });
 
   test('has the result in its first line, and counts that add up', async () => {
-    const found = {...(await toNftables()), services: 34};
+    const found = {...(await toNftables(() => {}, {}, {nodes})), services: 34};
     const text = previewRenderers.table(found, {...options, width: 1000});
     const [, affected, lost, other] =
       /^CHANGES: (\d+) of 34 Services affected on 3 nodes \((\d+) lost at [a-z ]+ only, (\d+) other; no cluster IP is lost\)/.exec(text) ??

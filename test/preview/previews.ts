@@ -20,10 +20,11 @@ export interface PreviewSettings {
   readonly nodes?: readonly string[];
 }
 
+/** Of one node unless said otherwise. */
 export function toNftables(
   change: (given: Scenario) => void = () => {},
   overrides: ConfigOverrides = {},
-  settings: PreviewSettings = {},
+  settings: PreviewSettings = {nodes: ['node-a']},
 ): Promise<Preview> {
   return previewFrom('healthy/1.36-iptables', {mode: 'nftables', ...overrides}, change, settings);
 }

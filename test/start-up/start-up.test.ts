@@ -13,10 +13,20 @@ import {capturePath} from '../fixtures.ts';
 import {startSocksProxy} from '../collect/kube/proxies.ts';
 import type {ApiServer} from '../stand-in/api-server.ts';
 import {startBundleCluster} from '../stand-in/bundle-cluster.ts';
-import {loadedBy} from './loaded-packages.ts';
+import {loadedBy as loadedByRun} from './loaded-packages.ts';
 
 const root = join(import.meta.dirname, '../..');
 const bundle = capturePath('faults/missing-endpoint');
+
+const loaded = new Map<string, ReturnType<typeof loadedByRun>>();
+
+/** Several tests ask about the same command line, which runs once. */
+function loadedBy(...run: Parameters<typeof loadedByRun>): ReturnType<typeof loadedByRun> {
+  const key = JSON.stringify(run);
+  const known = loaded.get(key) ?? loadedByRun(...run);
+  loaded.set(key, known);
+  return known;
+}
 
 /** What oclif is made of; every command is one of its. Help and the version are shown without it. */
 const oclif = `@oclif/core ansi-escapes ansi-regex ansi-styles ansis clean-stack cli-spinners color-convert color-name debug ejs emoji-regex
