@@ -2,7 +2,7 @@ import {severities, type Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {causeBlocks, type FindingBlock, freshFindings} from '../finding-blocks.ts';
+import {causeBlocks, type FindingBlock, freshFindings, severityOf} from '../finding-blocks.ts';
 import {blockPlaces, blockTexts, effectsText, whomAndSince} from '../block-texts.ts';
 import {readTime, type Renderer} from '../renderer.ts';
 import {verdictLine} from '../verdict-line.ts';
@@ -21,7 +21,7 @@ export const github: Renderer = (report, options) => {
   const lines = severities.flatMap(severity =>
     levelLines(
       severity,
-      blocks.filter(({finding}) => finding.severity === severity),
+      blocks.filter(block => severityOf(block) === severity),
       readAt,
     ),
   );
@@ -54,14 +54,14 @@ const maxCounted = 50;
 const commands = {error: 'error', warning: 'warning', info: 'notice'} as const satisfies Readonly<Record<Severity, string>>;
 
 function annotationOf(block: FindingBlock, readAt: string | undefined): string {
-  const {severity, remedy} = block.finding;
+  const {remedy} = block.finding;
   const {head, codes} = effectsText(block);
   const related = [
     ...whomAndSince(block, readAt),
     ...(block.others.length === 0 ? [] : [`in all ${blockPlaces(block).head}`]),
     ...(block.effects.length === 0 ? [] : [`${head}: ${codes}`]),
   ];
-  return command(severity, titleOf(block), [...blockTexts(block), ...related, remedy].map(escapeText).join('\n'));
+  return command(severityOf(block), titleOf(block), [...blockTexts(block), ...related, remedy].map(escapeText).join('\n'));
 }
 
 function titleOf({finding: {code, name}, nodes}: FindingBlock): string {

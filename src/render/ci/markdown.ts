@@ -5,7 +5,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine, tableName} from '../trace-words.ts';
 import {escapeText, styleOf} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
-import {causeBlocks, type FindingBlock, loudFindings, spreadBlocks} from '../finding-blocks.ts';
+import {causeBlocks, type FindingBlock, loudFindings, severityOf, spreadBlocks} from '../finding-blocks.ts';
 import {blockPlaces, blockTexts, commandsByPlace, effectsText, whomAndSince} from '../block-texts.ts';
 import {docsOf} from '../json.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
@@ -80,10 +80,10 @@ function summaryTable(shown: readonly ShownFinding[]): string {
 
 function tableRow(block: FindingBlock): string {
   const {finding, nodes, others} = block;
-  const {code, name, severity, known} = finding;
+  const {code, name, known} = finding;
   const services = new Set([finding, ...others.map(other => other.finding)].map(({service}) => serviceText(service)));
   const cells = [
-    severity + (known ? ' (known)' : ''),
+    severityOf(block) + (known ? ' (known)' : ''),
     `[${code}](${docsOf(code)}) ${name}`,
     prose(servicesText([...services])),
     prose(nodeList(nodes)),

@@ -1,7 +1,7 @@
 import {createHash} from 'node:crypto';
 import type {Location, Log, Notification, Region, ReportingDescriptor, Result} from 'sarif';
 import {checks} from '../../checks/index.ts';
-import type {Finding, Severity} from '../../model/finding.ts';
+import {type Finding, severities, type Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
@@ -83,17 +83,18 @@ interface FoldedFinding extends Finding {
 }
 
 function foldEffects(findings: readonly Finding[]): readonly FoldedFinding[] {
-  const causes = new Map<Finding, NonNullable<FoldedFinding['cause']> | null>();
+  const causes = new Map<Finding, Required<Pick<FoldedFinding, 'cause' | 'severity'>> | null>();
   for (const block of causeBlocks(freshFindings(findings)).filter(({effects}) => effects.length > 0))
     for (const [node, own] of Map.groupBy(membersOf(block), finding => finding.node)) {
       const [first, ...others] = own;
       for (const other of others) causes.set(other, null);
       const text = olderText({...block, nodes: node === undefined ? [] : [node]}) ?? '';
-      if (first !== undefined) causes.set(first, {text, others: others.length});
+      const severity = severities.find(one => own.some(finding => finding.severity === one)) ?? 'info';
+      if (first !== undefined) causes.set(first, {severity, cause: {text, others: others.length}});
     }
   return findings.flatMap(finding => {
     const cause = causes.get(finding);
-    return cause === null ? [] : cause === undefined ? finding : {...finding, cause};
+    return cause === null ? [] : {...finding, ...cause};
   });
 }
 
