@@ -4,18 +4,20 @@ import {configDefaults, defineConfig} from 'vitest/config';
 
 /**
  * Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, live clusters, many previews, pages
- * measured in many windows, the files of the images and of the package, every sender of other programs' rules, and what starts browsers,
- * Prometheus, or commands of pages for CI (vitest.long.config.ts).
+ * measured in many windows, the files of the images and of the package, every sender of other programs' rules, what starts browsers,
+ * Prometheus, kubectl for each manifest, or commands of pages for CI, and what measures (vitest.long.config.ts).
  */
 export const long = [
   'test/agent/slow-clients.test.ts',
   'test/analyze/deletions.test.ts',
   'test/analyze/third-party/{all-senders,chains-for-each-pod,many-senders}.test.ts',
-  'test/deploy/{agents,apply-reports,image-files,jobs,prometheus}.test.ts',
+  'test/bench/{measure,synthetic-cluster}.test.ts',
+  'test/deploy/{agents,apply-reports,docs,image-files,jobs,monitoring,prometheus,schema}.test.ts',
   'test/docs-ci.test.ts',
   'test/e2e/completion.test.ts',
   'test/e2e/kernel*.test.ts',
   'test/e2e/live/*.test.ts',
+  'test/integrations/{github-action,k9s}.test.ts',
   'test/mutants/**/*.test.ts',
   'test/fuzz/**/*.test.ts',
   'test/differential/**/*.test.ts',
