@@ -465,17 +465,8 @@ function missingOfIptables({tables}: NftRuleset): Missing | null {
 const hooksOfIptables = {nat: ['PREROUTING', 'POSTROUTING', 'OUTPUT'], filter: ['FORWARD', 'INPUT', 'OUTPUT']};
 
 /** In every version of kube-proxy's nftables mode. */
-const chainsOfProxy = [
-  'filter-input',
-  'filter-forward',
-  'filter-output',
-  'nat-prerouting',
-  'nat-output',
-  'nat-postrouting',
-  'services',
-  'masquerading',
-  'firewall-check',
-];
+const chainsOfProxy =
+  'filter-input filter-forward filter-output nat-prerouting nat-output nat-postrouting services masquerading firewall-check'.split(' ');
 
 function missingFromTable({chains, sets}: NftTable): string | null {
   const chain = chainsOfProxy.find(name => !chains.has(name));

@@ -32,6 +32,7 @@ describe('a client', () => {
     expect(said).toContain(what);
     expect(said).toContain('no program of the pod listens at 10.244.3.3:3000');
     expect(answer(...services, line)).not.toContain('no program of the pod');
+    if (!what.includes('endpoint')) expect(answer(...services, line)).toContain('it has no ready endpoint, or no program of its pods');
   });
 
   test('that asks for a node port at its own host, or at a node that is a container, is told what leads there', () => {
@@ -84,6 +85,23 @@ describe('manifests', () => {
     expect(answer(...[...service, ...ingress(8080)].map(line => `    ${line}`))).toContain('Ingress front sends to port 8080');
   });
 
+  test('show a target port that a plain image of a known program does not have', () => {
+    const pods = (image: string, rest = '') =>
+      `apiVersion: v1\nkind: Pod\nmetadata:\n  name: front\n  labels: {app: front}\nspec:\n  containers:\n  - image: ${image}\n    name: front\n${rest}---\n`;
+    const target = (port: number) =>
+      `apiVersion: v1\nkind: Service\nmetadata:\n  name: front\nspec:\n  selector: {app: front}\n  ports:\n  - port: ${port}\n`;
+    expect(answer(pods('nginx:1.27') + target(8099))).toContain(
+      'has an image that listens by default on 80: unless a program listens on 8099',
+    );
+    expect(answer(pods('docker.io/library/nginx') + target(8099))).toContain('by default on 80');
+    for (const text of [
+      pods('nginx') + target(80),
+      pods('example/nginx-exporter') + target(8099),
+      pods('nginx', '    volumeMounts: [{name: conf, mountPath: /etc/nginx/conf.d}]\n') + target(8099),
+    ])
+      expect(answer(text)).not.toContain('by default');
+  });
+
   test('show a policy that admits pods of its own namespace alone, where somebody waits', () => {
     const policy = (peer: string) =>
       `kind: NetworkPolicy\napiVersion: networking.k8s.io/v1\nmetadata:\n  name: near\n  namespace: pay\nspec:\n  podSelector: {}\n  ingress:\n  - from:\n    - ${peer}\n`;
@@ -131,6 +149,18 @@ describe('pods', () => {
       /ServiceLB of k3s gives no address, since its pod svclb-shop-x7k2p is Pending/,
     );
     expect(answer(...pending, heading, 'svclb-other-x7k2p   0/1   Pending   0   4m')).toContain('no controller');
+  });
+
+  test('of a network plugin that are nowhere are told where those of DNS wait', () => {
+    const pods = (...names: readonly string[]) => [
+      heading,
+      'coredns-5d-x7k2p   0/1   Pending   0   4m',
+      ...names.map(name => `${name}   1/1   Running   0   4m`),
+    ];
+    const none = 'no pod of a network plugin is listed';
+    expect(answer(...pods('kube-apiserver-cp'))).toContain(none);
+    expect(answer(...pods('kube-apiserver-cp', 'kube-flannel-ds-x7k2p'))).not.toContain(none);
+    expect(answer(...pods())).not.toContain(none);
   });
 
   test('that are not ready are told beside a Service without endpoints', () => {
@@ -201,6 +231,14 @@ describe('state of a node', () => {
     // One packet on two interfaces.
     expect(answer(packet('01.99', syn), packet('02.01', syn), packet('02.03', answered))).toMatch(/^is neither/);
   });
+});
+
+test('a client that reaches nothing is told whose port it asks, and weave is not taken for IPVS', () => {
+  const weave = '-> 192.0.2.8:6783     retrying    dial tcp4 :0->192.0.2.8:6783: getsockopt: connection timed out';
+  expect(answer('$ weave status connections', weave)).toMatch(
+    /does not reach 192\.0\.2\.8:6783 \(connection timed out\), the port of weave: .* firewall/,
+  );
+  expect(answer('dial tcp 10.43.0.1:443: connect: no route to host')).toContain('If this is the cluster IP of default/kubernetes');
 });
 
 test('one text may show several things, and a healthy list shows none', () => {

@@ -12,7 +12,7 @@ export interface ClientError {
 }
 
 const forms: readonly RegExp[] = [
-  /\bdial tcp (?<host>\S+):(?<port>\d+): (?:connect: |getsockopt: )?(?<why>[a-z/ ]+?)(?=["\\]|$)/,
+  /\bdial tcp\d? (?::\d+->)?(?<host>\S+):(?<port>\d+): (?:connect: |getsockopt: )?(?<why>[a-z/ ]+?)(?=["\\]|$)/,
   /\blookup \S+ on (?<host>\S+):(?<port>\d+): dial udp \S+ (?<why>[a-z/ ]+?)["\\]*$/,
   /\bread udp [^\s>]+->(?<host>\S+):(?<port>\d+): (?<why>[a-z/ :]+?)["\\]*$/,
   /\b(?:Failed to )?connect to (?<host>\S+) port (?<port>\d+)(?: after \d+ ms| \(tcp\)| from \S+ port \d+)?:? (?:failed: )?(?<why>.+)$/,
@@ -40,7 +40,7 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
   });
 }
 
-const mayFail = /dial tcp |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet /;
+const mayFail = /dial tcp|dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet /;
 
 type ListedEnds = Pick<Listed, 'services' | 'endpoints'>;
 
@@ -91,9 +91,10 @@ function isNameOf(host: string, service: string): boolean {
 }
 
 function refusedBy({why}: ClientError, what: string, ends: ReadonlySet<string> | undefined): string | readonly string[] {
-  return /refused/i.test(why) && ends !== undefined && ends.size > 0
+  if (!/refused/i.test(why)) return [];
+  return ends !== undefined && ends.size > 0
     ? `${what}, which has endpoints, and connections are refused: no program of the pod listens at ${someOf([...ends])} (targetPort), or it does on 127.0.0.1 alone, unless the node has no rule for them or a NetworkPolicy refuses. curl to the endpoint from a node, and ss -lnt in the pod, show which`
-    : [];
+    : `${what}, and connections are refused: it has no ready endpoint, or no program of its pods listens at its target port, which is its port where it has no other. kubectl get endpoints, and ss -lnt in the pod, show which`;
 }
 
 /** Cluster IPs that somebody pings: those of lists, and what DNS of the cluster answers from the range of its own address. */

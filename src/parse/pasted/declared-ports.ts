@@ -1,12 +1,14 @@
 import type {ServiceObject} from '../../model/api-objects.ts';
 import type {Fields} from '../attempt.ts';
 import {someOf} from '../../model/text.ts';
-import {fromObjects, labelledBy, type ListedService, pairsOf} from './listed-objects.ts';
+import {type DeclaredPort, fromObjects, labelledBy, type ListedService, pairsOf} from './listed-objects.ts';
 
 /** Services whose target port no container of the pods that they select declares, where the text has both as YAML or JSON. */
 export function undeclaredPorts(lines: readonly string[]): readonly string[] {
-  if (!lines.some(line => line.includes('containerPort'))) return [];
-  const makers = fromObjects(lines, labelledBy).filter(({ports}) => ports.length > 0);
+  if (!lines.some(line => /containerPort|image:/.test(line))) return [];
+  const makers = fromObjects(lines, labelledBy).filter(
+    ({ports, images}) => ports.length > 0 || images.some(image => usualPort(image) !== undefined),
+  );
   return fromObjects(lines, object => {
     const {kind, metadata, spec} = object as Fields & ServiceObject;
     const wanted = pairsOf(spec?.selector);
@@ -15,16 +17,27 @@ export function undeclaredPorts(lines: readonly string[]): readonly string[] {
       ({namespace, labels}) => namespace === (metadata?.namespace ?? '') && wanted.every(label => labels.includes(label)),
     );
     if (maker === undefined || others.length > 0) return [];
+    const usual = maker.images.flatMap(image => usualPort(image) ?? []);
     const name = [metadata?.namespace ?? [], metadata?.name ?? ''].flat().join('/');
-    const declared = someOf(maker.ports.map(({name: own, containerPort}) => `${containerPort}${own === undefined ? '' : ` (${own})`}`));
+    const ports = maker.ports.length > 0 ? maker.ports : usual.map(containerPort => ({containerPort}));
+    const declared = someOf(
+      ports.map(({name: own, containerPort}: DeclaredPort) => `${containerPort}${own === undefined ? '' : ` (${own})`}`),
+    );
+    const verb = maker.ports.length > 0 ? 'declares' : 'declares none and has an image that listens by default on';
     return (spec?.ports ?? []).flatMap(({port, targetPort = port}) => {
       const isNumber = /^\d+$/.test(String(targetPort));
-      if (maker.ports.some(each => (isNumber ? each.containerPort === Number(targetPort) : each.name === targetPort))) return [];
+      if (ports.some((each: DeclaredPort) => (isNumber ? each.containerPort === Number(targetPort) : each.name === targetPort))) return [];
       return isNumber
-        ? `${name} sends to port ${targetPort} (targetPort), and ${maker.what} declares ${declared}: unless a program listens on ${targetPort} all the same, connections are refused`
-        : `${name} sends to the port "${targetPort}" (targetPort), and ${maker.what} declares ${declared}: without a port of that name the pods are no endpoints`;
+        ? `${name} sends to port ${targetPort} (targetPort), and ${maker.what} ${verb} ${declared}: unless a program listens on ${targetPort} all the same, connections are refused`
+        : `${name} sends to the port "${targetPort}" (targetPort), and ${maker.what} ${verb} ${declared}: without a port of that name the pods are no endpoints`;
     });
   });
+}
+
+/** Where programs of well-known images listen unless they are told otherwise. */
+function usualPort(image: string): number | undefined {
+  const name = /([\w-]+)(?:[:@]\S*)?$/.exec(image)?.[1] ?? '';
+  return {nginx: 80, httpd: 80, redis: 6379, mysql: 3306, mariadb: 3306, postgres: 5432, mongo: 27_017, tomcat: 8080}[name];
 }
 
 /** Ports that an Ingress names of a Service of the text, which has others. */

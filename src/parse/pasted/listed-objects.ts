@@ -489,7 +489,9 @@ function labelledPods(lines: readonly string[]): readonly Labelled[] {
 }
 
 /** A pod or what makes pods, with the ports that its containers declare. */
-export function labelledBy(object: Fields): readonly [] | (Labelled & {readonly ports: readonly DeclaredPort[]}) {
+export function labelledBy(
+  object: Fields,
+): readonly [] | (Labelled & {readonly ports: readonly DeclaredPort[]; readonly images: readonly string[]}) {
   const {kind, metadata, spec} = object as Fields & PodTemplate & {readonly spec?: {readonly template?: PodTemplate}};
   const pod: PodTemplate | undefined = kind === 'Pod' ? {metadata, spec} : spec?.template;
   if (typeof kind !== 'string' || pod === undefined) return [];
@@ -499,15 +501,19 @@ export function labelledBy(object: Fields): readonly [] | (Labelled & {readonly 
     labels: pairsOf(pod.metadata?.labels),
     unready: null,
     ports: (pod.spec?.containers ?? []).flatMap(({ports}) => ports ?? []),
+    // A file, an argument or a variable may tell the program to listen elsewhere.
+    images: (pod.spec?.containers ?? []).flatMap(each =>
+      ['args', 'command', 'env', 'envFrom', 'volumeMounts'].some(field => field in each) ? [] : (each.image ?? []),
+    ),
   };
 }
 
 interface PodTemplate {
   readonly metadata?: PodObject['metadata'] | undefined;
-  readonly spec?: {readonly containers?: readonly {readonly ports?: readonly DeclaredPort[]}[]} | undefined;
+  readonly spec?: {readonly containers?: readonly {readonly image?: string; readonly ports?: readonly DeclaredPort[]}[]} | undefined;
 }
 
-interface DeclaredPort {
+export interface DeclaredPort {
   readonly name?: string;
   readonly containerPort?: number;
 }

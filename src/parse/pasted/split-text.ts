@@ -72,8 +72,8 @@ export function answerOfText(content: Buffer): string | null {
   const asked = client === undefined ? null : `${joinHostPort(client.host, client.port)} (${client.why})`;
   if (objects !== null)
     return `is what kubectl prints, without rules. ${objects.map(text => `${text}. `).join('')}To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
-  if (asked !== null)
-    return `shows a program that does not reach ${asked}: ${meaningOf(client?.why ?? '')}. What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
+  if (client !== undefined)
+    return `shows a program that does not reach ${asked}${programOf(client.port)}: ${meaningOf(client.why)}.${/\.0\.1:443 /.test(asked ?? '') ? ofKubernetes : ''} What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (log !== null) return ofLog('without an error');
   const settings = listedSettings(lines);
   if (settings !== null) return settings;
@@ -84,11 +84,28 @@ export function answerOfText(content: Buffer): string | null {
   return null;
 }
 
+/** The first address of the usual ranges of Services. */
+const ofKubernetes =
+  ' If this is the cluster IP of default/kubernetes, kube-proxy of the node has no rule for it, or its endpoint, the API server, is not reached: curl -k to the address of kubectl get endpoints kubernetes shows which.';
+
+/** What is known by its port. */
+function programOf(port: number): string {
+  const known = new Map([
+    [6783, 'weave'],
+    [179, 'BGP'],
+    [6443, 'the API server'],
+    [10_250, 'kubelet'],
+    [2379, 'etcd'],
+    [53, 'DNS'],
+  ]).get(port);
+  return known === undefined ? '' : `, the port of ${known}`;
+}
+
 function meaningOf(why: string): string {
   if (/refused/i.test(why)) return 'nothing listens there, or a rule refuses, as kube-proxy does for a Service without endpoints';
   return /no route to host/i.test(why)
     ? 'a firewall refuses (REJECT with icmp-host-prohibited, as firewalld does), or no host has the address'
-    : 'packets or their answers are lost on the way';
+    : 'packets or their answers are lost on the way, mostly by a firewall between the two';
 }
 
 /** systemctl shortens lines at the end, and journalctl in the middle. */
@@ -282,7 +299,7 @@ function toolOf(text: string): Tool {
   // `ipvsadm -Lnc` lists connections, each with the time until it expires.
   if (/^(?:TCP|UDP|SCTP|ICMP)\s+\d+:\d\d\s/.test(text)) return 'rules';
   // Without -n, ipvsadm shortens long names, also to nothing of the port.
-  if (/^(?:(?:TCP|UDP|SCTP)\s+\S+:[\w-]*\s|FWM\s+\d+\s|->\s+\S+:[\w-]+\s)/.test(text)) return 'ipvs';
+  if (/^(?:(?:TCP|UDP|SCTP)\s+\S+:[\w-]*\s|FWM\s+\d+\s|->\s+\S+:[\w-]+\s+(?:Masq|Route|Tunnel|Local|\d))/.test(text)) return 'ipvs';
   if (/^(?:ipv[46]\s+\d+\s+)?(?:tcp|udp|sctp)\s+\d+\s.* ?src=\S+ dst=\S+ sport=\d+ dport=\d+ /.test(text)) return 'conntrack';
   if (/^-[Aa] (?:-[tuf]|--(?:tcp|udp|sctp|fwmark)-service) \S/.test(text)) return 'ipvs';
   return /^(?:create \S+ (?:hash|list|bitmap):|add \S+ [\da-fA-F.:]+)/.test(text) ? 'ipset' : 'rules';

@@ -26,7 +26,7 @@ lookup (\S+) on (\S+:53): no such host
   $2 answers, and knows no name $1: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service
 cni plugin not initialized|cni config uninitialized|No networks found in /etc/cni/net\.d
   a node has no network plugin (/etc/cni/net.d is empty): its pods get no address and are no endpoints, and pods of other nodes do not reach it
-plugin/loop: Loop \(\S+ -> :\d+\) detected
+plugin/loop: (?:Loop \(\S+ -> :\d+\) detected|Seen .* loop detected)
   CoreDNS sends requests to itself and ends: the resolv.conf that it forwards to names the resolver of the node itself (127.0.0.53). resolvConf of kubelet, or forward in the Corefile, must name other servers
 \[ERROR\] (?:plugin/errors: )?\d .*?\b(?:read|dial) udp (?:\S+->)?(\S+):53: (i/o timeout|[a-z ]*(?:refused|unreachable|no route to host))
   CoreDNS forwards names outside of the cluster to $1, and gets no answer ($2): forward in the Corefile, or the resolv.conf that it reads, must name servers that pods reach (through the masquerading of the network plugin), and not the Service of CoreDNS itself
@@ -38,10 +38,14 @@ Service "?([\w.-]+/[\w.-]+)"? does not have any active [Ee]ndpoint
   an Ingress names the Service $1, which does not exist in that namespace: it must be in that of the Ingress
 <error: (?:endpoints|services?) "([^"]+)" not found>
   an Ingress names the Service $1, which does not exist in its namespace
-connect\(\) failed \(111: Connection refused\) while connecting to upstream.*? upstream: "\w+://([\d.]+:\d+)
+while connecting to upstream.*? upstream: "\w+://127\.[\d.]+:
+  nginx itself refuses: it has an address of its own in place of the Service of the Ingress, of which it knows no endpoint: the Service, its port or its endpoints are not there (kubectl describe ingress, kubectl get endpoints), or the class of the Ingress is that of another controller
+connect\(\) failed \(111: Connection refused\) while connecting to upstream.*? upstream: "\w+://((?!127\.)[\d.]+:\d+)
   nginx is refused by $1, an endpoint: no program of the pod listens at this port (targetPort), or it does on 127.0.0.1 alone
-upstream timed out \(110: .*?\) while connecting to upstream.*? upstream: "\w+://([\d.]+:\d+)
+upstream timed out \(110: .*?\) while connecting to upstream.*? upstream: "\w+://((?!127\.)[\d.]+:\d+)
   nginx gets no answer from $1, an endpoint: packets to the pod or its answers are lost, between nodes by the network plugin or a firewall, or by a NetworkPolicy. The same request from the node of the pod, and from that of nginx, shows which
+failed to ensure load balancer(?: for service ([\w./-]+))?: (.+?)[\s"'\`]*$
+  the cloud gives the Service $1 no load balancer, which kube-proxy never does: $2
 didn't have free ports for the requested pod ports
   a pod is not placed, since another pod has the port of the node that it asks for (hostPort). Those named svclb-… are of ServiceLB of k3s, and ask for the ports of their Service: two Services of type LoadBalancer cannot have one port, such as 80 and 443 of traefik
 write to '(127\.[\d.]+)': Connection refused
@@ -102,7 +106,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: Loop|\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|FORWARD policy is|neighbor table/;
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|FORWARD policy is|neighbor table/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {

@@ -48,22 +48,7 @@ function unnamedTraces({namespace = 'default', name}: WantedService, traces: rea
   });
 }
 
-const usualPortNames = [
-  '',
-  'http',
-  'https',
-  'web',
-  'tcp',
-  'api',
-  'grpc',
-  'metrics',
-  'dns',
-  'dns-tcp',
-  'http-web',
-  'port',
-  'main',
-  'server',
-];
+const usualPortNames = ['', ...'http https web tcp api grpc metrics dns dns-tcp http-web port main server'.split(' ')];
 
 function notInRules(text: string, traces: readonly PortTrace[]): Error {
   const all = [...new Set(traces.map(({service}) => namespacedName(service)))];

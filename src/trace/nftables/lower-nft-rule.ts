@@ -187,23 +187,8 @@ function lowerSelector(text: string): Field {
   return of === undefined || of === null ? {name: name ?? 'unknown'} : {name: name ?? 'unknown', of};
 }
 
-const headersWithoutFields: ReadonlySet<string> = new Set([
-  'icmp',
-  'icmpv6',
-  'igmp',
-  'arp',
-  // The node takes the tag off before packets meet rules of the interface that they are for.
-  'vlan',
-  'ah',
-  'esp',
-  'dccp',
-  'udplite',
-  'rt',
-  'frag',
-  'hbh',
-  'dst',
-  'mh',
-]);
+// The node takes the tag of a VLAN off before packets meet rules of the interface that they are for.
+const headersWithoutFields: ReadonlySet<string> = new Set('icmp icmpv6 igmp arp vlan ah esp dccp udplite rt frag hbh dst mh'.split(' '));
 
 /** The packets that have a header; null for all that are walked. */
 const headers: Readonly<Record<string, NonNullable<Field['of']> | null>> = {
