@@ -32,9 +32,8 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
   return lines.flatMap((line, at) => {
     if (!mayFail.test(line)) return [];
     const text = undecorate(line).trim();
-    const below = (): string => [text, ...lines.slice(at + 1, at + 4)].join(' ');
-    const found =
-      forms.map(form => form.exec(text)).find(one => one !== null) ?? brokenForms.map(form => form.exec(below())).find(one => one !== null);
+    const below = [text, ...lines.slice(at + 1, at + 4)].join(' ');
+    const found = [...forms.map(form => form.exec(text)), ...brokenForms.map(form => form.exec(below))].find(one => one !== null);
     const {host = '', port, why = ''} = found?.groups ?? {};
     return port === undefined ? [] : [{host, port: Number(port), why: why.replace(/\.$/, '')}];
   });

@@ -85,9 +85,8 @@ function stoppedPods(lines: readonly string[]): readonly string[] {
       : name.startsWith('kube-proxy')
         ? 'the rules of Services on its node are those of before, or none'
         : 'pods of its node may not be reached, whatever the rules of Services';
-    const isStarted = /^(?:Running|CrashLoopBackOff|Error|Completed)$/.test(status);
     const pods = someOf(all.map(pod => `${pod.name}${pod.node === null ? '' : ` of ${pod.node}`}`));
-    return `${pods} ${all.length === 1 ? 'is' : 'are'} ${status === 'Running' ? 'not ready' : status}: ${effect}. ${isStarted ? `kubectl logs ${name} --previous` : `kubectl describe pod ${name}`} says why`;
+    return `${pods} ${all.length === 1 ? 'is' : 'are'} ${status === 'Running' ? 'not ready' : status}: ${effect}. kubectl ${/^(?:Pending|ContainerCreating)$/.test(status) ? `describe pod ${name}` : `logs ${name} --previous`} says why`;
   });
 }
 
@@ -96,17 +95,18 @@ const ofNodes =
 
 /** A list of all pods of a control plane that has none of a network plugin, for which the pods of DNS wait. */
 function withoutPlugin(lines: readonly string[]): readonly string[] {
-  const pods = podsIn(lines);
-  const waits = pods.some(({name, status}) => /^(?:coredns|kube-dns)-/.test(name) && /^(?:Pending|ContainerCreating)$/.test(status));
-  const isWhole = ['kube-apiserver-', 'coredns-|kube-dns-'].every(prefix => pods.some(({name}) => new RegExp(`^(?:${prefix})`).test(name)));
-  return waits &&
-    isWhole &&
-    !pods.some(({name}) => /calico|flannel|canal|cilium|weave|kube-router|antrea|kindnet|ovn|aws-node|azure-cni|multus|tigera/.test(name))
+  const pods = podsIn(lines).map(({name, status}) => `${name} ${status}`);
+  const [hasServer, waits, hasPlugin] = [/^kube-apiserver-/, /^(?:coredns|kube-dns)-\S+ (?:Pending|ContainerCreating)$/, ofPlugin].map(
+    pattern => pods.some(pod => pattern.test(pod)),
+  );
+  return hasServer === true && waits === true && hasPlugin !== true
     ? [
         'no pod of a network plugin is listed, and pods of DNS wait for one: until it is installed, pods get no address and are no endpoints (kubectl get pods -A shows whether it is in another namespace)',
       ]
     : [];
 }
+
+const ofPlugin = /calico|flannel|canal|cilium|weave|kube-router|antrea|kindnet|ovn|aws-node|azure-cni|multus|tigera/;
 
 /** Rows of `kubectl get nodes`. */
 function unreadyNodes(lines: readonly string[]): readonly string[] {

@@ -64,6 +64,7 @@ interface IngressSpec {
   readonly rules?: readonly {readonly http?: {readonly paths?: readonly {readonly backend?: IngressBackend}[]}}[];
 }
 
+/** As today, and before 1.19. */
 interface IngressBackend {
   readonly service?: {readonly name?: string; readonly port?: {readonly number?: number}};
   readonly serviceName?: string;

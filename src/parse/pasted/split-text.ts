@@ -73,7 +73,7 @@ export function answerOfText(content: Buffer): string | null {
   if (objects !== null)
     return `is what kubectl prints, without rules. ${objects.map(text => `${text}. `).join('')}To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
   if (client !== undefined)
-    return `shows a program that does not reach ${asked}${programOf(client.port)}: ${meaningOf(client.why)}.${/\.0\.1:443 /.test(asked ?? '') ? ofKubernetes : ''} What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
+    return `shows a program that does not reach ${asked}${programs[client.port] === undefined ? '' : `, the port of ${programs[client.port]}`}: ${meaningOf(client.why)}.${/\.0\.1:443 /.test(asked ?? '') ? ofKubernetes : ''} What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (log !== null) return ofLog('without an error');
   const settings = listedSettings(lines);
   if (settings !== null) return settings;
@@ -89,17 +89,14 @@ const ofKubernetes =
   ' If this is the cluster IP of default/kubernetes, kube-proxy of the node has no rule for it, or its endpoint, the API server, is not reached: curl -k to the address of kubectl get endpoints kubernetes shows which.';
 
 /** What is known by its port. */
-function programOf(port: number): string {
-  const known = new Map([
-    [6783, 'weave'],
-    [179, 'BGP'],
-    [6443, 'the API server'],
-    [10_250, 'kubelet'],
-    [2379, 'etcd'],
-    [53, 'DNS'],
-  ]).get(port);
-  return known === undefined ? '' : `, the port of ${known}`;
-}
+const programs: Readonly<Record<number, string>> = {
+  6783: 'weave',
+  179: 'BGP',
+  6443: 'the API server',
+  10_250: 'kubelet',
+  2379: 'etcd',
+  53: 'DNS',
+};
 
 function meaningOf(why: string): string {
   if (/refused/i.test(why)) return 'nothing listens there, or a rule refuses, as kube-proxy does for a Service without endpoints';
