@@ -238,6 +238,10 @@ test('a client that reaches nothing is told whose port it asks, and weave is not
   expect(answer('$ weave status connections', weave)).toMatch(
     /does not reach 192\.0\.2\.8:6783 \(connection timed out\), the port of weave: .* firewall/,
   );
+  // A page broke the line before it.
+  expect(answer('no response from https://10.43.0.33:443: Get https://10.43', '  tcp 10.43.0.33:443: connect: no route to host')).toContain(
+    'does not reach 10.43.0.33:443 (no route to host)',
+  );
   expect(answer('dial tcp 10.43.0.1:443: connect: no route to host')).toContain('If this is the cluster IP of default/kubernetes');
 });
 

@@ -135,6 +135,12 @@ describe('a line of another program', () => {
       'The Service "web" is invalid: spec.ports[0].nodePort: Invalid value: 30080: provided port is already allocated',
       'since the port that it asks for (30080) is already allocated',
     ],
+    ['level=warning msg="Endpoints not available for shop/web"', 'shop/web has no ready endpoint, as traefik says'],
+    [
+      'msg="Skipping service: no endpoints found" ingress=front namespace=shop serviceName=web servicePort=80',
+      'the Service web has no ready endpoint for the port of its Ingress',
+    ],
+    ['level=error msg="Service not found for shop/web"', 'an Ingress names the Service shop/web, which does not exist'],
     ['[FATAL] plugin/loop: Seen "HINFO IN 12.34." more than twice, loop detected', 'CoreDNS sends requests to itself'],
     [
       'connect() failed (111: Connection refused) while connecting to upstream, upstream: "http://127.0.0.1:8181/"',

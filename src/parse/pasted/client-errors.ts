@@ -12,7 +12,7 @@ export interface ClientError {
 }
 
 const forms: readonly RegExp[] = [
-  /\bdial tcp\d? (?::\d+->)?(?<host>\S+):(?<port>\d+): (?:connect: |getsockopt: )?(?<why>[a-z/ ]+?)(?=["\\]|$)/,
+  /\btcp\d? (?::\d+->)?(?<host>\S+):(?<port>\d+): (?:connect: |getsockopt: )?(?<why>[a-z/ ]+?)(?=["\\]|$)/,
   /\blookup \S+ on (?<host>\S+):(?<port>\d+): dial udp \S+ (?<why>[a-z/ ]+?)["\\]*$/,
   /\bread udp [^\s>]+->(?<host>\S+):(?<port>\d+): (?<why>[a-z/ :]+?)["\\]*$/,
   /\b(?:Failed to )?connect to (?<host>\S+) port (?<port>\d+)(?: after \d+ ms| \(tcp\)| from \S+ port \d+)?:? (?:failed: )?(?<why>.+)$/,
@@ -39,7 +39,8 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
   });
 }
 
-const mayFail = /dial tcp|dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet /;
+const mayFail =
+  /\btcp\d? \S*\d:\d+: |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet /;
 
 type ListedEnds = Pick<Listed, 'services' | 'endpoints'>;
 

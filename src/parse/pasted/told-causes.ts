@@ -36,6 +36,12 @@ Service "?([\w.-]+/[\w.-]+)"? does not have any active [Ee]ndpoint
   $1 has no ready endpoint, as the ingress controller says, which answers 503: no pod that its selector matches is ready (kubectl get pods --show-labels)
 (?:[Ee]rror (?:getting|obtaining) (?:Endpoints for )?Service|service) "?([\w.-]+/[\w.-]+)"?.*? (?:no object matching key|was not found|does not exist)
   an Ingress names the Service $1, which does not exist in that namespace: it must be in that of the Ingress
+(?:Endpoints|Service endpoints) not (?:available|found) for "?([\w.-]+/[\w.-]+)
+  $1 has no ready endpoint, as traefik says: no pod that its selector matches is ready, or the port that the Ingress names has none
+Skipping service: no endpoints found.*?\b(?:serviceName|service)=([\w.-]+)
+  the Service $1 has no ready endpoint for the port of its Ingress, as traefik says: no pod that its selector matches is ready, or the port has another name in its endpoints
+Service not found for "?([\w.-]+/[\w.-]+)
+  an Ingress names the Service $1, which does not exist
 <error: (?:endpoints|services?) "([^"]+)" not found>
   an Ingress names the Service $1, which does not exist in its namespace
 while connecting to upstream.*? upstream: "\w+://127\.[\d.]+:
@@ -106,7 +112,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|FORWARD policy is|neighbor table/;
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|FORWARD policy is|neighbor table/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
