@@ -99,13 +99,15 @@ function withStale(traces: readonly PortTrace[], findings: readonly Finding[]): 
     [node, service === undefined ? '' : namespacedName(service), endpoint].join(' ');
   const stale = new Set(findings.map(({node, service, endpoint}) => keyOf(node, service, endpoint)));
   const isStale = ({node, service}: PortTrace, {hostPort}: EndpointTrace): boolean => stale.has(keyOf(node, service, hostPort));
-  return traces.map(trace => ({
-    ...trace,
-    entries: trace.entries.map(entry => ({
-      ...entry,
-      endpoints: entry.endpoints.map((end): EndpointTrace => (isStale(trace, end) ? {...end, mark: 'stale'} : end)),
-    })),
-  }));
+  return withEndpoints(traces, (ends, trace) => ends.map(end => (isStale(trace, end) ? {...end, mark: 'stale'} : end)));
+}
+
+function withEndpoints(
+  traces: readonly PortTrace[],
+  change: (endpoints: readonly EndpointTrace[], trace: PortTrace) => readonly EndpointTrace[],
+): readonly PortTrace[] {
+  const changed = (trace: PortTrace) => trace.entries.map(entry => ({...entry, endpoints: change(entry.endpoints, trace)}));
+  return traces.map(trace => ({...trace, entries: changed(trace)}));
 }
 
 /** What kube-proxy writes where the rules of a chain give its endpoints unequal shares. */
@@ -116,21 +118,13 @@ function withEqualShares(traces: readonly PortTrace[], findings: readonly Findin
     ),
   );
   if (uneven.size === 0) return traces;
-  return traces.map(trace => ({
-    ...trace,
-    entries: trace.entries.map(entry => {
-      const isUneven = ({pick}: EndpointTrace): boolean => uneven.has([trace.node, trace.family, pick?.chain].join(' '));
-      const own = entry.endpoints.filter(isUneven);
-      const due = own.reduce((sum, {share}) => sum + (share ?? 0), 0) / own.length;
-      const endpoints = entry.endpoints.map(
-        (endpoint): EndpointTrace =>
-          !isUneven(endpoint) || endpoint.share === null || Math.abs(endpoint.share - due) < 0.001
-            ? endpoint
-            : {...endpoint, mark: 'wrong', expectedShare: due},
-      );
-      return {...entry, endpoints};
-    }),
-  }));
+  return withEndpoints(traces, (ends, {node, family}) => {
+    const isUneven = ({pick}: EndpointTrace): boolean => uneven.has([node, family, pick?.chain].join(' '));
+    const own = ends.filter(isUneven);
+    const due = own.reduce((sum, {share}) => sum + (share ?? 0), 0) / own.length;
+    const isDue = ({share}: EndpointTrace): boolean => share === null || Math.abs(share - due) < 0.001;
+    return ends.map(end => (!isUneven(end) || isDue(end) ? end : {...end, mark: 'wrong', expectedShare: due}));
+  });
 }
 
 function saidOf(node: NodeDump): string | null {

@@ -146,11 +146,8 @@ export function effectsText({effects, reason}: FindingBlock): {
 } {
   const services = [...new Set(effects.flatMap(({finding: {service}}) => (service === undefined ? [] : [namespacedName(service)])))];
   const codes = [...Map.groupBy(effects, ({finding: {code, name}}) => `${code} ${name}`)].map(([code, all]) => `${all.length} × ${code}`);
-  const head =
-    reason === 'cause'
-      ? `${plural(effects.length, 'finding')} on ${plural(services.length, 'Service')}, likely from this cause`
-      : `${plural(effects.length, 'more finding')} on ${plural(services.length, 'Service')}, likely from this cause`;
-  return {head, codes: codes.join(', '), services};
+  const count = plural(effects.length, reason === 'cause' ? 'finding' : 'more finding');
+  return {head: `${count} on ${plural(services.length, 'Service')}, likely from this cause`, codes: codes.join(', '), services};
 }
 
 /** The commands for one finding on many nodes. */

@@ -51,8 +51,7 @@ export function causesOf(report: CausesInput, readAt: string | undefined): reado
   });
 }
 
-function rootsOf(block: FindingBlock): readonly string[] {
-  const {finding, nodes, effects} = block;
+function rootsOf({finding, nodes, effects}: FindingBlock): readonly string[] {
   const {code, service, variant, port, family, actual = []} = finding;
   const isReplaced = code === 'ST202' || code === 'ST203' || variant === 'lacks-backend' || variant === 'has-backend';
   const rule = actual[0]?.text;

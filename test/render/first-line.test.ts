@@ -118,6 +118,11 @@ describe('the first line says what happens, not that something is wrong', () => 
           ),
     ],
     [
+      // The API asks for the other policy than the rules apply.
+      'shop/nodeport on node-a, node-b: packets through its node port 30080 are balanced by the Cluster policy, and should be by the Local policy (ST207)',
+      given => given.service('shop/nodeport', ({spec, ...rest}) => ({...rest, spec: {...spec, externalTrafficPolicy: 'Local'}})),
+    ],
+    [
       'shop/lb-ranges on node-b: clients that loadBalancerSourceRanges allow are dropped (ST210)',
       given => given.rules('node-b').deleteAll('-A KUBE-FW-', ' -s '),
     ],

@@ -1,5 +1,5 @@
 import type {RuleText} from '../../model/ruleset.ts';
-import {entryText} from '../../model/service-port.ts';
+import {entryText, throughEntry} from '../../model/service-port.ts';
 import {
   compareEndpoints,
   sayKeyed,
@@ -219,9 +219,11 @@ function saidOtherPolicy<R extends RuleText>(outcomeCase: OutcomeCase<R>, compar
     ? `${whose(probe)} are dropped because the node has no local endpoint, and should reach ${describePathOutcome(expected)}`
     : `${whose(probe)} are balanced by the ${does} policy, and should be by the ${should} policy`;
   const evidence = outcomeCase.semantics.evidence({kind: 'policy', comparison});
-  const variant = dropped ? ({variant: 'dropped-beside-local-endpoint'} as const) : {};
+  const more = dropped
+    ? ({variant: 'dropped-beside-local-endpoint'} as const)
+    : {gist: `packets${throughEntry(probe.entry)} are balanced by the ${does} policy, and should be by the ${should} policy`};
   outcomeCase.symptoms.say(
-    {kind: 'traffic-policy-mismatch', ...variant, entry: probe.entry, detail, ...evidence},
+    {kind: 'traffic-policy-mismatch', ...more, entry: probe.entry, detail, ...evidence},
     `policy ${entryText(probe.entry)}`,
   );
   return true;

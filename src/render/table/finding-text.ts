@@ -4,7 +4,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {bySeverity, escapeText, type Style, styleOf, proseWidth, wrap} from '../terminal-text.ts';
 import {nodeList} from '../names-of-nodes.ts';
 import {causeBlocks, type FindingBlock, type FindingGroup, loudFindings, spreadBlocks} from '../finding-blocks.ts';
-import {blockPlaces, effectsText, groupCommands, hitsOf, messageOf, olderText, programOf, sinceOf} from '../block-texts.ts';
+import {blockPlaces, blockTexts, effectsText, groupCommands, hitsOf, programOf, sinceOf} from '../block-texts.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import {dumpLine, tableName} from '../trace-words.ts';
@@ -103,15 +103,14 @@ function findingLines(block: FindingBlock, style: Style, width: number): readonl
   const {finding, nodes} = block;
   const {code, name, severity, known} = finding;
   const where = nodes.length === 0 ? '' : `  ${nodeList(nodes)}${finding.family === 'IPv6' ? ' (IPv6)' : ''}`;
-  const cause = olderText(block);
+  const texts = blockTexts(block).map(escapeText);
   return [
     ...wrap(
       `${bySeverity(style, severity)(`${style.link(code, docsOf(code))} ${severity}`)}${known ? ' (known)' : ''}  ${style.bold(name)}${where}`,
       width,
       '',
     ),
-    ...(cause === null ? [] : wrap(style.bold(cause), proseWidth(width), '  ')),
-    ...(block.reason === 'flushed-filter' ? [] : wrap(escapeText(messageOf(block)), proseWidth(width), '  ')),
+    ...texts.flatMap((text, at) => wrap(at === 0 && block.reason !== 'cause' ? style.bold(text) : text, proseWidth(width), '  ')),
   ];
 }
 
