@@ -93,7 +93,7 @@ const programs: Readonly<Record<number, string>> = {
   6783: 'weave',
   179: 'BGP',
   6443: 'the API server',
-  10_250: 'kubelet',
+  10250: 'kubelet',
   2379: 'etcd',
   53: 'DNS',
 };
