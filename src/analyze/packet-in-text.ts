@@ -12,7 +12,7 @@ import {isUnhooked, servesNothing} from './iptables/excerpt.ts';
 import {holdsKubeProxy, isGap, mayNameInterface, withoutInterfaces, withoutRule} from './iptables/text-gaps.ts';
 import {type PacketOutcome, type PacketRules, type Walked, walkRules} from './packet-rules.ts';
 import type {PartOfServers} from './ipvs/shown-servers.ts';
-import {rivalsOf, type Taker, takersOf, type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-chains.ts';
+import {effectText, rivalsOf, type Taker, takersOf, type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-chains.ts';
 
 /**
  * Walks the rules of pasted text. An outcome stands only if no rule that the text leaves out can change it; otherwise the answer says what
@@ -218,7 +218,7 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
   if (refusing?.verdict === 'drop' || refusing?.verdict === 'reject')
     return {...outcome, verdict: refusing.verdict, destination: null, path: refusing.path, reason: whyRefused(refusing)};
   const led = outcome.verdict === 'undecided' ? outcome.reason : undefined;
-  const calls = chains.map(({place, effect}) => `where ${place} is called is not shown; if it is called, the packet is ${effect}`);
+  const calls = chains.map(one => `where ${one.place} is called is not shown; if it is called, the packet is ${effectText(one)}`);
   const isUnmatched = calls.length + outcome.path.length === 0 && led === undefined;
   const shown = `this text does not show ${someOf(missing, {max: 6})}${isUnmatched ? ', and no rule that it shows matches the packet' : ''}`;
   const takers = text.takers();
@@ -231,9 +231,8 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
     return {...made, condition: `not translated: ${base} does not lead to KUBE-SERVICES`};
   const [called] = chains;
   if (called !== undefined && led === undefined) {
-    const [effect = ''] = called.effect.split(/,| if /, 1);
-    const more = effect === called.effect ? '' : ', and on the conditions below';
-    return {...made, condition: `${effect} if ${called.place} is called${more}`};
+    const more = called.conditions === '' ? '' : ', and on the conditions below';
+    return {...made, condition: `${called.does.join(' or ')} if ${called.place} is called${more}`};
   }
   const unbound = `not served unless another interface has ${text.packet.destination.text}: kube-ipvs0 lacks it`;
   if (isPartUnbound(text)) return {...made, condition: unbound};
@@ -245,7 +244,7 @@ function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chain
   if (led !== undefined && isDecisive && made.rewrittenTo === undefined)
     return {...made, condition: `line ${doubt.line} decides, whose match cannot be told`};
   const [only] = takers;
-  if (made.rewrittenTo === undefined) return only?.effect.startsWith('sent on to ') === true ? {...made, condition: only.effect} : made;
+  if (made.rewrittenTo === undefined) return only?.isSentOn === true ? {...made, condition: only.effect} : made;
   if (text.isUnbound) return {...made, condition: unbound};
   return {...made, condition: `sent to ${made.rewrittenTo} unless rules that are not shown decide otherwise`};
 }

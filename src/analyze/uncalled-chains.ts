@@ -17,10 +17,19 @@ import {isGap, mayNameInterface} from './iptables/text-gaps.ts';
 export interface UncalledChain {
   /** `filter/MY-FILTER`. */
   readonly place: string;
-  /** In words: `dropped`, `sent to 10.244.1.5:80`. */
-  readonly effect: string;
+  /** In words: `dropped`, `sent to 10.244.1.5:80`; several for different packets. */
+  readonly does: readonly string[];
+  /** What follows: `, unless …`, ` if …`. */
+  readonly conditions: string;
+  /** The chains that it leads to, and that the text does not show: they decide. */
+  readonly sentOnTo?: readonly string[];
   readonly verdict: ChainResult<RuleText>['verdict'];
   readonly path: readonly RuleText[];
+}
+
+/** What it does, in words. */
+export function effectText({does, conditions}: UncalledChain): string {
+  return does.join(' or ') + conditions;
 }
 
 interface Walk {
@@ -67,8 +76,8 @@ export function uncalledNftChains(nft: NftRuleset, {packet, environment}: Walk):
 function orToUnseen(found: UncalledChain, table: NftTable): UncalledChain {
   const unseen = unseenOn(found.path, table);
   if (unseen.length === 0) return found;
-  const effect = found.effect.replace(/(?: or )?let through$/, '');
-  return {...found, effect: `${effect}, or sent on to ${someOf(unseen)}, which the text does not show`};
+  const does = found.conditions === '' ? found.does.filter(word => word !== letThrough) : found.does;
+  return {...found, does, conditions: `${found.conditions}, or sent on to ${someOf(unseen)}${notShown}`};
 }
 
 /** A chain that does nothing by what is shown of it. */
@@ -79,7 +88,7 @@ function toUnseen(place: string, ends: readonly ChainResult<RuleText>[], table: 
   const path = last < 0 ? all : all.slice(0, last + 1);
   const unseen = unseenOn(path, table);
   if (unseen.length === 0) return [];
-  return [{place, effect: `sent on to ${someOf(unseen)}, which the text does not show`, verdict: 'undecided', path}];
+  return [{place, does: [`sent on to ${someOf(unseen)}`], conditions: notShown, sentOnTo: unseen, verdict: 'undecided', path}];
 }
 
 function unseenOn(path: readonly RuleText[], table: NftTable): readonly string[] {
@@ -132,18 +141,22 @@ function effectOf<R extends RuleText>(place: string, ends: readonly ChainResult<
   const unsure = acting.filter(({supposed, verdict}) => supposed !== null && verdict !== 'undecided');
   const [first] = sure.length > 0 ? sure : unsure;
   if (first === undefined) return [];
-  const words = sure.length > 0 ? sure.map(wordOf) : unsure.map(end => `${wordOf(end)} if ${conditionOf(end)}`);
   const passes = ends.some(({verdict, supposed}) => verdict === 'return' && supposed === null) && sure.length > 0;
   const path = pathRules(first.path).filter(rule => !isGap(rule));
   const doubts = sure.length === 0 ? [] : ends.filter(end => end.supposed !== null && end.verdict !== first.verdict);
   const unless = doubts.length === 0 ? '' : `, unless ${doubtsIn(doubts)}`;
   const hidden = path.some(mayNameInterface) ? ', unless a rule there names an interface, which iptables -L shows with -v alone' : '';
+  const {verdict} = first;
+  if (sure.length > 0)
+    return [{place, does: [...new Set(sure.map(wordOf)), ...(passes ? [letThrough] : [])], conditions: unless + hidden, verdict, path}];
   // Of rules whose match is unknown, the first that matches decides.
-  const or = sure.length > 0 ? ' or ' : ', or else ';
-  return [
-    {place, effect: [...new Set(words), ...(passes ? ['let through'] : [])].join(or) + unless + hidden, verdict: first.verdict, path},
-  ];
+  const [, ...others] = new Set(unsure.map(end => `${wordOf(end)} if ${conditionOf(end)}`));
+  const conditions = [` if ${conditionOf(first)}`, ...others].join(', or else ') + hidden;
+  return [{place, does: [wordOf(first)], conditions, verdict, path}];
 }
+
+const letThrough = 'let through';
+const notShown = ', which the text does not show';
 
 /** A chain that only jumps to chains that are not shown: they decide. */
 function orSentOn(found: readonly UncalledChain[], ends: readonly ChainResult<Rule>[], shown: Ruleset): readonly UncalledChain[] {
@@ -153,8 +166,9 @@ function orSentOn(found: readonly UncalledChain[], ends: readonly ChainResult<Ru
   const unseen = unseenOf(path, shown);
   const [first] = path;
   if (first === undefined || unseen.length === 0) return [];
-  const effect = `sent on to ${unseen.join(' and then to ')}, which the text does not show`;
-  return [{place: `${first.table}/${first.chain}`, effect, verdict: sure.verdict, path: path.filter(rule => !isGap(rule))}];
+  const does = [`sent on to ${unseen.join(' and then to ')}`];
+  const place = `${first.table}/${first.chain}`;
+  return [{place, does, conditions: notShown, sentOnTo: unseen, verdict: sure.verdict, path: path.filter(rule => !isGap(rule))}];
 }
 
 /** The chains that shown rules jump to and that are not shown. */
@@ -170,7 +184,7 @@ function unlessBefore(found: UncalledChain, ends: readonly ChainResult<Rule>[], 
   if (end === undefined || (found.verdict !== 'drop' && found.verdict !== 'reject')) return found;
   const before = [...new Set(unseenOf(pathRules(end.path), shown))];
   if (before.length === 0) return found;
-  return {...found, effect: `${found.effect}, unless ${someOf(before)}, which the text does not show, takes it before`};
+  return {...found, conditions: `${found.conditions}, unless ${someOf(before)}${notShown}, takes it before`};
 }
 
 /** What a program of nat/PREROUTING does to a packet. */
@@ -182,6 +196,8 @@ export interface Taker {
   /** The jump is a rule of the text, not one that is assumed. */
   readonly isShown: boolean;
   readonly effect: string;
+  /** It leads to chains that the text does not show, beyond the one that PREROUTING jumps to. */
+  readonly isSentOn: boolean;
 }
 
 /** The programs whose rules of nat/PREROUTING take a packet. */
@@ -205,8 +221,10 @@ export function takersOf(shown: Ruleset, rules: Ruleset, {packet, environment}: 
       ...(!isKnown && / --dst-type LOCAL /.test(rule.text) ? [`if the node has ${packet.destination.text}`] : []),
     ];
     const name = rule.target?.name ?? '';
-    const effect = found.effect.startsWith(`sent on to ${name},`) ? 'its rules are not shown' : found.effect;
-    return [{name, isShown: rule.line > 0, label: `${name}${where.length === 0 ? '' : ` (${where.join(', ')})`}`, effect}];
+    const isUnseen = found.sentOnTo?.join() === name;
+    const effect = isUnseen ? 'its rules are not shown' : effectText(found);
+    const isSentOn = !isUnseen && found.sentOnTo !== undefined;
+    return [{name, effect, isSentOn, isShown: rule.line > 0, label: `${name}${where.length === 0 ? '' : ` (${where.join(', ')})`}`}];
   });
 }
 

@@ -87,7 +87,8 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   if (first.share !== undefined && (service === undefined || isOfOtherRules(first)))
     return {
       share: first.share,
-      effect: `have ${first.isShareOfOne === true && first.share < 0.999 ? 'a part of the connections' : partText(first.share)} for ${name}${throughEntry(first.entry)} ${code === 'ST401' ? 'taken by another rule' : 'refused or dropped'}`,
+      verb: 'have',
+      effect: `${first.isShareOfOne === true && first.share < 0.999 ? 'a part of the connections' : partText(first.share)} for ${name}${throughEntry(first.entry)} ${code === 'ST401' ? 'taken by another rule' : 'refused or dropped'}`,
     };
   if (service === undefined)
     return {share: 1, effect: `cannot reach any Service${family === 'IPv6' ? ' over IPv6' : ''}, nor can clients from outside`};
@@ -97,7 +98,7 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   );
   if (isOfItself(first)) {
     const own = 1 / Math.max(1, first.endpoints ?? 1);
-    return {share: own, effect: `lose ${partText(own)} for ${name}: those that come back to the sender`};
+    return {share: own, verb: 'lose', effect: `${partText(own)} for ${name}: those that come back to the sender`};
   }
   if (findings.some(({code}) => code === 'ST201')) return {share: 1, effect: `cannot connect to ${name}`};
   const left = placesOf(findings, ['ST202']);
@@ -111,11 +112,11 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
   if (share === 0)
     return left.length === 0
       ? null
-      : {share, effect: `send no connection for ${name} to ${someOf(left, {max: 2})}${ofAll(findings, left.length)}`};
+      : {share, verb: 'send', effect: `no connection for ${name} to ${someOf(left, {max: 2})}${ofAll(findings, left.length)}`};
   const part = partText(share);
-  if (findings.every(({code}) => code === 'ST214')) return {share, effect: `lose ${part} for ${name}`};
-  const effect = wrong.length === 0 ? `have ${part} for ${name} refused or dropped` : `send ${part} for ${name} ${kind}`;
-  return {share, effect: none === '' ? effect : `${effect}; ${none}`};
+  if (findings.every(({code}) => code === 'ST214')) return {share, verb: 'lose', effect: `${part} for ${name}`};
+  const effect = `${part} for ${name} ${wrong.length === 0 ? 'refused or dropped' : kind}`;
+  return {share, verb: wrong.length === 0 ? 'have' : 'send', effect: none === '' ? effect : `${effect}; ${none}`};
 }
 
 /** `, 1 of 3 endpoints`. */

@@ -51,7 +51,9 @@ export interface AffectedSenders {
 
 /** Who notices a finding, and how: pods of its node, or else other clients. */
 export interface Hits {
-  /** What follows them in a sentence: `send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. */
+  /** Of the effect, if it is another one for a single pod. */
+  readonly verb?: 'send' | 'have' | 'lose';
+  /** What follows them and the verb in a sentence: `2 of 3 connections for shop/web:http to 10.244.1.9:80`. */
   readonly effect: string;
   /** Running pods of the node with an address of their own; left out if the pods of the node were not read. */
   readonly pods?: number;
@@ -62,12 +64,13 @@ export interface Hits {
 }
 
 /** `41 pods on node-a send 2 of 3 connections for shop/web:http to 10.244.1.9:80`. `nodes` in words, empty for all. */
-export function hitsText({effect, pods, who}: Hits, nodes: string): string {
-  if (who !== undefined) return nodes === '' ? `${who.charAt(0).toUpperCase()}${who.slice(1)} ${effect}` : `On ${nodes}, ${who} ${effect}`;
-  const [verb = '', ...rest] = effect.split(' ');
-  const one: Readonly<Record<string, string>> = {send: 'sends', have: 'has', lose: 'loses'};
-  return `${pods === undefined ? 'Pods' : plural(pods, 'pod')} on ${nodes} ${[pods === 1 ? (one[verb] ?? verb) : verb, ...rest].join(' ')}`;
+export function hitsText({verb, effect, pods, who}: Hits, nodes: string): string {
+  const does = verb === undefined ? effect : `${pods === 1 && who === undefined ? ofOne[verb] : verb} ${effect}`;
+  if (who !== undefined) return nodes === '' ? `${who.charAt(0).toUpperCase()}${who.slice(1)} ${does}` : `On ${nodes}, ${who} ${does}`;
+  return `${pods === undefined ? 'Pods' : plural(pods, 'pod')} on ${nodes} ${does}`;
 }
+
+const ofOne = {send: 'sends', have: 'has', lose: 'loses'} as const;
 
 /** When the rules of a node stopped following the API (RFC 3339). A bound that is not known is left out. */
 export interface Since {

@@ -6,7 +6,7 @@ import {nodeList} from './names-of-nodes.ts';
 /** Whom a block hits: the worst of its Service ports, and how many others lose connections. Null if that is not known. Not escaped. */
 export function hitsOf(block: FindingBlock): string | null {
   const all = membersOf(block).filter(({hits}) => hits !== undefined);
-  const keyOf = ({who = '', effect}: Hits): string => `${who} ${effect}`;
+  const keyOf = ({who = '', verb, effect}: Hits): string => [who, verb, effect].join(' ');
   const byEffect = Map.groupBy(all, ({hits}) => (hits === undefined ? '' : keyOf(hits)));
   const worst = [...byEffect.values()].reduce<readonly Finding[]>(
     (most, own) => (lostOn(own) > lostOn(most) ? own : most),

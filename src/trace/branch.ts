@@ -19,6 +19,8 @@ export interface ChainResult<R extends RuleText = Rule> extends Branch<R> {
   readonly verdict: ChainVerdict;
   /** Why it is undecided. */
   readonly reason?: string;
+  /** See `Outcome`. */
+  readonly isUnrouted?: true;
   /** That is that a dump is truncated. */
   readonly isTruncated?: true;
   /** The base chain whose policy it is, where no rule decided: `table/chain`. */
@@ -184,7 +186,7 @@ function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {
 }
 
 function outcomeOf<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
-  const {packet, probability, path, verdict, reason, isTruncated, policy} = end;
+  const {packet, probability, path, verdict, reason, isUnrouted, isTruncated, policy} = end;
   const rewrittenTo = packet.rewritten && packet.captured !== true ? joinHostPort(packet.destination.text, packet.port) : null;
   return {
     verdict: verdict === 'return' ? 'accept' : verdict,
@@ -195,6 +197,7 @@ function outcomeOf<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
     ...(packet.sourceAfter === undefined ? {} : {sourceAfter: packet.sourceAfter}),
     path: pathRules(path),
     ...(reason === undefined ? {} : {reason}),
+    ...(isUnrouted === undefined ? {} : {isUnrouted}),
     ...(isTruncated === undefined ? {} : {isTruncated}),
     ...((verdict === 'drop' || verdict === 'undecided') && policy !== undefined ? {policy} : {}),
   };

@@ -24,6 +24,8 @@ export interface Outcome<R extends RuleText = Rule> {
   readonly isRewrittenAnyway?: true;
   /** For an undecided outcome, what is unknown. */
   readonly reason?: string;
+  /** The kernel drops it, or sends it elsewhere, although all rules accept it (`Environment.obstacle`). */
+  readonly isUnrouted?: true;
   /** It is undecided because a dump is truncated, which is a finding of its own. */
   readonly isTruncated?: true;
   /** The base chain whose policy dropped the packet, if no rule did: `table/chain`. */

@@ -83,7 +83,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
     const isRerouted = packet.rewritten || packet.virtual !== undefined || packet.connection?.isTranslated === true;
     const routed = isRerouted ? withOutput({...packet, outInterface: null}, route.environment) : packet;
     const obstacle = local === null ? null : (route.environment.obstacle?.(routed, route.environment) ?? null);
-    if (obstacle !== null) return [lost({...end, packet: routed}, obstacle)];
+    if (obstacle !== null) return [lost({...end, packet: routed, isUnrouted: true}, obstacle)];
     const sent = doubted(route, routed, leave(route, [{...end, packet: {...routed, inInterface: null}}]));
     return local ? sent.flatMap(result => (result.verdict === 'accept' ? comeIn(route, result) : [result])) : sent;
   }
@@ -93,7 +93,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
   if (local === false && isLastHop(packet)) return [lost(routed, 'no hop is left for the packet, so the kernel does not forward it')];
   const obstacle =
     local !== null && packet.captured !== true ? (route.environment.obstacle?.(routed.packet, route.environment) ?? null) : null;
-  if (obstacle !== null) return [lost(routed, obstacle)];
+  if (obstacle !== null) return [lost({...routed, isUnrouted: true}, obstacle)];
   const sent = packet.hops === undefined ? routed : {...routed, packet: {...routed.packet, hops: packet.hops - 1}};
   const forwarded = (): readonly ChainResult<R>[] => doubted(route, routed.packet, leave(route, pass(route, 'forward', [sent])));
   if (local === false && packet.captured !== true) return forwarded();
@@ -155,7 +155,7 @@ function deliver<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): rea
   if (packet.origin === 'arriving' && route.environment.isLocal(packet.destination) === true) return [sent];
   const routed = withOutput({...packet, outInterface: null}, route.environment);
   const obstacle = packet.origin === 'arriving' ? (route.environment.obstacle?.(routed, route.environment) ?? null) : null;
-  if (obstacle !== null) return [lost({...sent, packet: routed}, obstacle)];
+  if (obstacle !== null) return [lost({...sent, packet: routed, isUnrouted: true}, obstacle)];
   return leave(route, pass(route, 'output', [{...sent, packet: {...routed, inInterface: null}}], isNoNat));
 }
 

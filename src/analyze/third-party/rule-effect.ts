@@ -241,9 +241,9 @@ function isLeftBehind({table, chain}: NodeRule): boolean {
 }
 
 /** The third-party rule that refuses a packet: the last one, or one that makes kube-proxy's rules or the kernel do it. */
-function decisive({path, reason}: ConnectionOutcome, {isOwn}: EffectCase): NodeRule | null {
+function decisive({path, reason, isUnrouted}: ConnectionOutcome, {isOwn}: EffectCase): NodeRule | null {
   const thirdParty = path.filter(rule => !isOwn(rule));
-  if (reason?.includes('policy routing') === true) return thirdParty.findLast(steers) ?? null;
+  if (isUnrouted === true) return thirdParty.findLast(steers) ?? null;
   if (reason !== undefined) return thirdParty.findLast(decides) ?? null;
   const last = path.at(-1);
   if (last === undefined) return null;
