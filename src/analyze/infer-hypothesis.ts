@@ -1,6 +1,7 @@
 import type {ServedPort} from '../model/endpoint.ts';
 import type {Hypothesis, NodeContext} from '../expect/node-context.ts';
 import type {ServicePort} from '../model/service-port.ts';
+import {keptWith} from '../model/once.ts';
 import {nodeNameMismatch, zoneUnknown} from './symptoms/node-symptoms.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 
@@ -12,8 +13,6 @@ interface ExpectedPorts<Item extends ServedPort> {
 
 /** How a proxy mode compares its expectations. `Expected` is one, `Item` a Service port of it. */
 export interface HypothesisTests<Expected, Item> {
-  /** The same Service port in another expectation. */
-  counterpart(other: Expected, item: Item): Item | undefined;
   /** Everything expected for a Service port, as text. */
   textOf(expected: Expected, item: Item): string;
   /** Whether the node has exactly the expected rules of a Service port. */
@@ -125,7 +124,7 @@ interface Alternative<Expected> {
 
 /** The Service ports that an assumption changes, if the node fits the assumption, and not the expectation, for all of them. */
 function fitting<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
-  {counterpart, textOf, fits}: Fits<Expected, Item>,
+  {textOf, fits}: Fits<Expected, Item>,
   expected: Expected,
   {alternative, mayChange}: Alternative<Expected>,
 ): readonly Item[] {
@@ -134,7 +133,7 @@ function fitting<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
   const other = alternative();
   const changed: Item[] = [];
   for (const item of candidates) {
-    const found = counterpart(other, item);
+    const found = itemIn(other.ports, item);
     if (found === undefined || textOf(expected, item) === textOf(other, found)) continue;
     // A node with the usual rules also holds every subset of them, so the usual expectation must not fit.
     if (!fits(other, found) || fits(expected, item)) return [];
@@ -143,9 +142,14 @@ function fitting<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
   return changed;
 }
 
+/** The same Service port in another expectation. */
+function itemIn<Item extends ServedPort>(ports: readonly Item[], {port}: Item): Item | undefined {
+  return keptWith(ports, 'items by port', () => new Map(ports.map(item => [item.port, item]))).get(port);
+}
+
 /** For Service ports with duplicate endpoints: the list that the node fits, if the most likely one does not fit. */
 function fittingPicks<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
-  {counterpart, fits}: Fits<Expected, Item>,
+  {fits}: Fits<Expected, Item>,
   expected: Expected,
   expect: (picks: ReadonlyMap<ServicePort, number>) => Expected,
 ): ReadonlyMap<ServicePort, number> {
@@ -154,7 +158,7 @@ function fittingPicks<Expected extends ExpectedPorts<Item>, Item extends ServedP
     if (fits(expected, item)) continue;
     for (let pick = 1; pick < item.lists; pick++) {
       const other = expect(new Map([[item.port, pick]]));
-      const found = counterpart(other, item);
+      const found = itemIn(other.ports, item);
       if (found === undefined || !fits(other, found)) continue;
       picks.set(item.port, pick);
       break;

@@ -1,4 +1,4 @@
-import {once} from '../model/once.ts';
+import {heldIn, once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
 import {holds, intervalsOf} from '../model/intervals.ts';
@@ -232,8 +232,7 @@ const neighborDoubt = once((node: PacketNode) => {
   return ({family, destination}: Packet): ReturnType<NonNullable<Environment['doubtedWay']>> => {
     const [link] = family === 'IPv6' && node.shown === undefined ? linkTo(facts, side, destination) : [];
     if (link === undefined) return null;
-    const reason = known.has(link[0]) ? (known.get(link[0]) ?? null) : ask(...link);
-    known.set(link[0], reason);
+    const reason = heldIn(known, link[0], () => ask(...link));
     return reason === null ? null : {reason, isKnown: () => false};
   };
 });

@@ -1,7 +1,8 @@
-import {commandLine, type CommandLine, someOf, plural, servicePortText} from '../model/text.ts';
+import {heldIn} from '../model/once.ts';
+import {commandLine, type CommandLine, plural, servicePortText, someOf} from '../model/text.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {canonicalAddress, families, type Family, familyOf, parseAddress, joinHostPort} from '../model/address.ts';
+import {canonicalAddress, families, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
 import {addressesOfPod} from '../expect/own-pods.ts';
 import {type Observation, ofPort} from '../model/finding.ts';
 import type {PodObject} from '../model/api-objects.ts';
@@ -47,8 +48,7 @@ export const staleConntrack: Check<'ST508'> = {
     for (const connection of connections) {
       const entry = entries.get(`${connection.protocol} ${destinationKey(connection)}`);
       if (entry === undefined || !isStale(connection, entry, context)) continue;
-      const known = stale.get(entry.served) ?? new Map<string, TrackedConnection>();
-      stale.set(entry.served, known);
+      const known = heldIn(stale, entry.served, () => new Map<string, TrackedConnection>());
       // `conntrack -L` of some versions lists IPv6 flows with and without `-f ipv6`.
       const key = JSON.stringify([connection.original, connection.reply]);
       if (!known.has(key)) known.set(key, connection);

@@ -1,3 +1,4 @@
+import {heldIn} from '../model/once.ts';
 import type {NftChain, NftElement, NftHook, NftJsonCheck, NftJsonSink, NftSet, NftTable} from '../model/nft-ruleset.ts';
 import type {Difference, RuleText} from '../model/ruleset.ts';
 import {nftRule} from '../parse/nftables/nft-rule.ts';
@@ -167,19 +168,12 @@ class NftTableComparison<Owner> {
     const actual = found?.elements.get(element.key);
     if (actual !== undefined && actual.value === element.value) right.add(actual);
     else if (actual === undefined || !right.has(actual)) {
-      const claim = claims.get(element.key);
-      if (claim === undefined) claims.set(element.key, {element, owners: [owner]});
-      else claim.owners.push(owner);
+      heldIn(claims, element.key, () => ({element, owners: []})).owners.push(owner);
     }
   }
 
   #soughtSet(name: string): SoughtSet<Owner> {
-    let sought = this.#sought.get(name);
-    if (sought === undefined) {
-      sought = {found: this.#actual.sets.get(name), right: new Set(), claims: new Map()};
-      this.#sought.set(name, sought);
-    }
-    return sought;
+    return heldIn(this.#sought, name, () => ({found: this.#actual.sets.get(name), right: new Set(), claims: new Map()}));
   }
 
   #compareElements(set: string): void {
@@ -209,12 +203,8 @@ class NftTableComparison<Owner> {
 
   /** The position of an element in the dump. Elements have no line number. */
   #placeOf(set: string, key: string): number {
-    let places = this.#places.get(set);
-    if (places === undefined) {
-      places = new Map([...(this.#actual.sets.get(set)?.elements.keys() ?? [])].map((name, index) => [name, index + 1]));
-      this.#places.set(set, places);
-    }
-    return places.get(key) ?? 1;
+    const placesIn = () => new Map([...(this.#actual.sets.get(set)?.elements.keys() ?? [])].map((name, index) => [name, index + 1]));
+    return heldIn(this.#places, set, placesIn).get(key) ?? 1;
   }
 
   #text(chain: string, text: string, line: number): RuleText {

@@ -1,3 +1,4 @@
+import {heldIn} from '../model/once.ts';
 import {append, pushTo} from '../model/lists.ts';
 import type {Chain, ChainsByName, Difference, Rule, Ruleset} from '../model/ruleset.ts';
 import {comparableRule} from '../parse/iptables/comparable-rule.ts';
@@ -146,8 +147,7 @@ class SharedChains<Owner> {
     const isOpen = this.#kinds.open.has(key);
     const place = {table, name, isOpen, actual: this.#actual.chain(table, name)};
     const chain = isOpen || this.#kinds.unordered.has(key) ? new UnorderedChain<Owner>(place) : new OrderedChain<Owner>(place);
-    const ofTable = this.#chains.get(table) ?? new Map<string, SharedChain<Owner>>();
-    this.#chains.set(table, ofTable.set(name, chain));
+    heldIn(this.#chains, table, () => new Map<string, SharedChain<Owner>>()).set(name, chain);
     this.#inOrder.push(chain);
     return chain;
   }

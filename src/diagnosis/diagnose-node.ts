@@ -1,9 +1,9 @@
+import {heldIn, once, onceAsked} from '../model/once.ts';
 import {analyzeNode} from '../analyze/analyze-node.ts';
 import type {ServiceDifferences} from '../analyze/differing.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import {narrowNode} from '../analyze/narrow-node.ts';
 import {readNft} from '../analyze/nftables/nft-rules.ts';
-import {once, onceAsked} from '../model/once.ts';
 import type {NodeAnalysis, NodeInput} from '../analyze/proxy-mode.ts';
 import {seenConfig} from '../analyze/seen-config.ts';
 import {withinWhatWasRead} from '../analyze/symptoms/node-symptoms.ts';
@@ -23,8 +23,8 @@ import type {Finding} from '../model/finding.ts';
 import type {ProxyConfig, ProxyVersion, Setting} from '../model/proxy-config.ts';
 import type {NodeReport} from '../model/report.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import type {PortTrace, UnservedAddress, CountedRule, EntryTrace} from '../model/service-trace.ts';
-import {type ApiObjects, type NodeDump, nothingInIt, fileText} from '../model/snapshot.ts';
+import type {CountedRule, EntryTrace, PortTrace, UnservedAddress} from '../model/service-trace.ts';
+import {type ApiObjects, fileText, type NodeDump, nothingInIt} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {DiagnoseOptions, EvaluateState, NodeSurroundings, PreparedNode} from './diagnosis-options.ts';
@@ -276,9 +276,7 @@ export function countTraces(
   const sources = new Map<Family, Sources>();
   const sourcesOf = (family: Family): Sources => {
     const files = filesOf(family).filter(file => !uncounted.has(file));
-    const known = sources.get(family) ?? readLines(node, files, linesOf(traces, family));
-    sources.set(family, known);
-    return known;
+    return heldIn(sources, family, () => readLines(node, files, linesOf(traces, family)));
   };
   return traces.map(trace => {
     const lines = sourcesOf(trace.family);

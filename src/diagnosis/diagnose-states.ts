@@ -1,16 +1,17 @@
+import {heldIn} from '../model/once.ts';
 import {differingKey, type ServiceDifferences} from '../analyze/differing.ts';
-import {serviceKey, type AnsweredPlace, ClusterView, type PortEntry} from '../expect/cluster/cluster-view.ts';
+import {type AnsweredPlace, ClusterView, type PortEntry, serviceKey} from '../expect/cluster/cluster-view.ts';
 import {
   changesByService,
+  type FormerOwner,
   formerOwners,
   type ServiceState,
   serviceStates,
   type ServiceStates,
-  type FormerOwner,
 } from '../expect/cluster/service-states.ts';
 import {parseChainName, servicePortHash} from '../expect/iptables/chain-names.ts';
 import {families, type Family} from '../model/address.ts';
-import type {ServiceObject, EndpointSliceObject} from '../model/api-objects.ts';
+import type {EndpointSliceObject, ServiceObject} from '../model/api-objects.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
@@ -134,8 +135,7 @@ const nodeWide: ReadonlySet<string> = new Set(['ST304', 'ST305', 'ST504', 'ST507
 function chosenBy(searches: readonly StateSearch[]): ChosenState {
   const chosen = new Map<Family, Map<string, ServiceState>>();
   for (const {family, service, chosen: state} of searches) {
-    const states = chosen.get(family) ?? new Map<string, ServiceState>();
-    chosen.set(family, states);
+    const states = heldIn(chosen, family, () => new Map<string, ServiceState>());
     if (state !== undefined) states.set(service, state);
   }
   return chosen;
@@ -145,8 +145,7 @@ function chosenBy(searches: readonly StateSearch[]): ChosenState {
 function recentSlices(searches: readonly StateSearch[], graceMs: number): ReadonlyMap<string, readonly ServiceState['slices'][number][]> {
   const recent = new Map<string, Set<ServiceState['slices'][number]>>();
   for (const {service, states} of searches) {
-    const slices = recent.get(service) ?? new Set();
-    recent.set(service, slices);
+    const slices = heldIn(recent, service, () => new Set());
     for (const state of states) if (state.age <= graceMs) for (const slice of state.slices) slices.add(slice);
   }
   return new Map([...recent].map(([service, slices]) => [service, [...slices]]));

@@ -1,7 +1,7 @@
+import {heldIn, once} from '../model/once.ts';
 import type {CategorizedEndpoints, Endpoint} from '../model/endpoint.ts';
 import type {Family} from '../model/address.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {once} from '../model/once.ts';
 import {type NodeContext, nodePortDestinations} from './node-context.ts';
 
 /** By Service port, what was rendered for the nodes so far. */
@@ -20,8 +20,7 @@ interface KeptOfView<Rules> {
 export function keptBySettings<Rules>(): (view: object, context: NodeContext) => Kept<Rules> | null {
   const byView = new WeakMap<object, KeptOfView<Rules>>();
   return (view, context) => {
-    const ofView = byView.get(view) ?? {firstNode: context.facts.name, byFamily: new Map()};
-    byView.set(view, ofView);
+    const ofView = heldIn(byView, view, () => ({firstNode: context.facts.name, byFamily: new Map()}));
     if (ofView.firstNode === context.facts.name) return null;
     const settings = settingsOf(context);
     const known = ofView.byFamily.get(context.family);

@@ -1,7 +1,7 @@
-import {bitsOf, canonicalAddress, familyOf, type Family, parseCidr} from '../model/address.ts';
+import {heldIn, once} from '../model/once.ts';
+import {bitsOf, canonicalAddress, type Family, familyOf, parseCidr} from '../model/address.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
-import {once} from '../model/once.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 
 export function podCIDRsOf(node: NodeObject | undefined): readonly string[] {
@@ -42,9 +42,7 @@ function readPods({pods, endpointSlices, nodes}: ApiObjects, family: Family): Re
   const found = new Map<string, Set<string>>();
   const note = (node: string | null | undefined, address: string): void => {
     if (typeof node !== 'string' || familyOf(address) !== family || ofNodes.has(address)) return;
-    const known = found.get(node);
-    if (known === undefined) found.set(node, new Set([address]));
-    else known.add(address);
+    heldIn(found, node, () => new Set()).add(address);
   };
   for (const pod of (pods ?? []).filter(hasOwnAddress)) for (const address of addressesOfPod(pod)) note(pod.spec?.nodeName, address);
   for (const {endpoints} of endpointSlices ?? [])

@@ -1,3 +1,4 @@
+import {heldIn, once} from './once.ts';
 /** Sorted, disjoint ranges of whole numbers: addresses of one family, or ports. */
 export type Intervals = readonly (readonly [low: bigint, high: bigint])[];
 
@@ -39,21 +40,16 @@ export function subtract(a: Intervals, b: Intervals): Intervals {
   return only !== undefined && b.length === 1 ? subtractOne(a, only) : madeOnce(differences, a, b, subtractEach);
 }
 
-type Made = WeakMap<Intervals, WeakMap<Intervals, Intervals>>;
+type Made = (a: Intervals) => WeakMap<Intervals, Intervals>;
 
 /** A block list of thousands of ranges stands beside the same senders in each question about a Service port. */
 function madeOnce(made: Made, a: Intervals, b: Intervals, make: (a: Intervals, b: Intervals) => Intervals): Intervals {
   if (a.length + b.length < manyRanges) return make(a, b);
-  const withA = made.get(a) ?? new WeakMap<Intervals, Intervals>();
-  made.set(a, withA);
-  const result = withA.get(b) ?? make(a, b);
-  withA.set(b, result);
-  return result;
+  return heldIn(made(a), b, () => make(a, b));
 }
 
 const manyRanges = 1000;
-const intersections: Made = new WeakMap();
-const differences: Made = new WeakMap();
+const [intersections, differences]: [Made, Made] = [once(() => new WeakMap()), once(() => new WeakMap())];
 
 /** Of thousands of ranges those beside it are copied as they are. */
 function subtractOne(a: Intervals, [low, high]: Intervals[number]): Intervals {

@@ -24,10 +24,16 @@ export function once<Subject extends object, Result>(work: (subject: Subject) =>
 
 /** Made once for each object and question about it: a set that packets are looked up in may have a hundred thousand elements. */
 export function keptWith<T>(subject: object, question: string, make: () => T): T {
-  const answers = kept.get(subject) ?? new Map<string, unknown>();
-  kept.set(subject, answers);
-  if (!answers.has(question)) answers.set(question, make());
-  return answers.get(question) as T;
+  return heldIn(answersOf(subject), question, make) as T;
 }
 
-const kept = new WeakMap<object, Map<string, unknown>>();
+const answersOf = once((_: object) => new Map<string, unknown>());
+
+/** What a map holds for a key; made and put there if it holds nothing. */
+export function heldIn<K, T>(map: {get(key: K): T | undefined; set(key: K, value: T): unknown}, key: K, make: (key: K) => T): T {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const value = make(key);
+  map.set(key, value);
+  return value;
+}

@@ -1,16 +1,16 @@
+import {heldIn, once} from '../model/once.ts';
 import {shapeOf} from '../analyze/outcomes/outcome-changes.ts';
 import {sourcesFor} from '../analyze/outcomes/sources.ts';
-import {once} from '../model/once.ts';
 import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {NodeContext} from '../expect/node-context.ts';
-import {bitsOf, type Address, canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
+import {type Address, bitsOf, canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import {partition} from '../model/lists.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {type Deviations, deviationsOf, hasKnownClients, ledPorts, nodeShape, type NodeShapeInput, podNetworksOf} from './node-shape.ts';
 import {endpointHere, previewProbes} from './preview-probes.ts';
-import {thirdPartyTexts, walksReplies, type WalkedSide} from './sides.ts';
+import {thirdPartyTexts, type WalkedSide, walksReplies} from './sides.ts';
 
 /** A Service port on both sides; null where one does not have it. */
 export interface PortPair {
@@ -72,9 +72,7 @@ export function alikePorts(input: AlikePortsInput): AlikePorts {
     const isAlone = isUnlike || isOther || isSentByWritten(pair, [before.context, after.context]);
     const shape = isAlone ? null : `${shapes(pair)} ${signatures(pair, before, told)}`;
     const key = shape ?? `alone ${index}`;
-    const group = groups.get(key) ?? {shape, pairs: []};
-    groups.set(key, group);
-    group.pairs.push(pair);
+    heldIn(groups, key, () => ({shape, pairs: []})).pairs.push(pair);
   }
   const isNodeFaulty = !expectedOnly && (deviations === null || deviations.rest === null || deviations.texts.length > 0);
   const deviates = ({before: item, written}: PortPair): boolean =>

@@ -1,3 +1,4 @@
+import {heldIn} from '../model/once.ts';
 import {asExpectation} from '../analyze/iptables/resolve-version.ts';
 import {endpointChange} from '../analyze/iptables/service-port/endpoint-change.ts';
 import {compareIpvs} from '../analyze/ipvs/ipvs-differences.ts';
@@ -78,11 +79,7 @@ function withoutAddresses(name: string, value: unknown): unknown {
 function addressShape(sides: readonly WalkedSide[], networks: readonly Cidr[]): unknown {
   const contexts = sides.map(({context}) => context);
   const known = new Map<string, string>();
-  const places = (text: string): string => {
-    const found = known.get(text) ?? placesOf(text);
-    known.set(text, found);
-    return found;
-  };
+  const places = (text: string): string => heldIn(known, text, placesOf);
   const placesOf = (text: string): string => {
     const address = parseAddress(text);
     const own = sides.map(({local, context}) => [local.addresses.includes(text), nodePortDestinations(context)?.includes(text) ?? null]);

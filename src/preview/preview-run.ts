@@ -1,3 +1,4 @@
+import {heldIn} from '../model/once.ts';
 import {isExcerpt} from '../analyze/iptables/excerpt.ts';
 import {whyNoRules} from '../analyze/iptables/node-rulesets.ts';
 import {servedInAnyFamily} from '../expect/cluster/served-port.ts';
@@ -25,7 +26,7 @@ import {portKey} from './alike-ports.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import {adviceOf} from './advice/index.ts';
 import type {NodeAdvice} from './advice/advice-case.ts';
-import {nodeSetup, type NodeSetup, isSameConfig, type PlannedChange, plannedConfig, plannedSettings} from './node-setup.ts';
+import {isSameConfig, nodeSetup, type NodeSetup, type PlannedChange, plannedConfig, plannedSettings} from './node-setup.ts';
 import {type KnownWalks, previewNode} from './preview-node.ts';
 import {maxPreviewClasses} from './proof.ts';
 import {requirementsOf} from './requirements.ts';
@@ -187,9 +188,7 @@ function mergedAdvice(advice: ReadonlyMap<string, readonly NodeAdvice[]>): reado
   const merged = new Map<string, {readonly said: NodeAdvice; readonly nodes: string[]}>();
   for (const [node, all] of [...advice].toSorted(([a], [b]) => (a < b ? -1 : 1)))
     for (const said of all) {
-      const key = `${said.topic} ${said.reason}`;
-      const known = merged.get(key) ?? {said, nodes: []};
-      merged.set(key, known);
+      const known = heldIn(merged, `${said.topic} ${said.reason}`, () => ({said, nodes: []}));
       if (!known.nodes.includes(node)) known.nodes.push(node);
     }
   return [...merged.values()].map(({said: {ofCluster, ...said}, nodes}) => ({...said, nodes: ofCluster === true ? [] : nodes}));

@@ -1,3 +1,4 @@
+import {heldIn} from '../model/once.ts';
 import type {Rule, RuleText} from '../model/ruleset.ts';
 import {type Outcome, type Packet, type Path, pathRules} from './packet.ts';
 import {joinHostPort} from '../model/address.ts';
@@ -171,9 +172,7 @@ function doubtfulRules<R extends RuleText>(ends: readonly ChainResult<R>[]): Rea
 }
 
 function pathOutcomesOf<R extends RuleText>(map: Map<R, Set<string>>, rule: R): Set<string> {
-  const pathOutcomes = map.get(rule) ?? new Set();
-  map.set(rule, pathOutcomes);
-  return pathOutcomes;
+  return heldIn(map, rule, () => new Set());
 }
 
 function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {

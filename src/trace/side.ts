@@ -1,4 +1,5 @@
-import {joinHostPort, type Address} from '../model/address.ts';
+import {heldIn} from '../model/once.ts';
+import {type Address, joinHostPort} from '../model/address.ts';
 import {holds, type Intervals} from '../model/intervals.ts';
 import type {NftChain, NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {Backend, ChainSource, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
@@ -6,8 +7,8 @@ import {
   askAddress,
   type Connection,
   type ConnectionOutcome,
-  isLost,
   type Environment,
+  isLost,
   type NodeRule,
   type Outcome,
   type Packet,
@@ -138,8 +139,7 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
     if (outcome.verdict !== 'accept' || (outcome.destination === null && !holds(pods, destination.value))) return [outcome];
     const source = `${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.drawnPorts?.join() ?? ''}`;
     const key = `${signature(joinHostPort(destination.text, port))} ${source} ${end.connectionMark} ${end.mark} ${end.untracked}`;
-    const later = known.get(key) ?? laterPackets(side, packet, end, pods).map(one => withFirstPath(one, outcome, end));
-    known.set(key, later);
+    const later = heldIn(known, key, () => laterPackets(side, packet, end, pods).map(one => withFirstPath(one, outcome, end)));
     return later.map(({share, lost}) => ({
       ...outcome,
       ...(end.drawnPorts === undefined ? {} : {drawnPorts: end.drawnPorts}),

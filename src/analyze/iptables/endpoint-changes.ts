@@ -1,3 +1,4 @@
+import {heldIn, onceAsked} from '../../model/once.ts';
 import {compareOwnChains, compareRulesets, type OwnerRules, type RulesetComparison} from '../../compare/compare-rulesets.ts';
 import {chainName} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
@@ -8,7 +9,6 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import type {ChainsByName, Ruleset, RuleText} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import {comparableProbability} from '../../parse/iptables/comparable-rule.ts';
-import {onceAsked} from '../../model/once.ts';
 import {missingEndpointText, staleEndpointText} from '../outcomes/compare-endpoints.ts';
 import {entriesOf} from '../outcomes/probes.ts';
 import {podBeside, podRanges} from '../outcomes/sources.ts';
@@ -130,12 +130,8 @@ function shiftsOf(knownChange: KnownChange, chains: ChainsByName): ReadonlyMap<s
 function shiftLines(symptoms: readonly Symptom[], shifts: ReadonlyMap<string, number>): readonly Symptom[] {
   const shifted = new Map<readonly RuleText[], readonly RuleText[]>();
   return symptoms.map(symptom => {
-    let actual = shifted.get(symptom.actual);
-    if (actual === undefined) {
-      actual = symptom.actual.map(rule => ({...rule, line: rule.line + (shifts.get(rule.chain) ?? 0)}));
-      shifted.set(symptom.actual, actual);
-    }
-    return {...symptom, actual};
+    const shift = (rules: readonly RuleText[]) => rules.map(rule => ({...rule, line: rule.line + (shifts.get(rule.chain) ?? 0)}));
+    return {...symptom, actual: heldIn(shifted, symptom.actual, shift)};
   });
 }
 

@@ -1,3 +1,4 @@
+import {heldIn} from '../../model/once.ts';
 import {holdsChainsOfIpvs} from '../../expect/ipvs/infer-ipvs-config.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
@@ -27,8 +28,7 @@ export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ru
     [...excerpt.tables].map(([name, {chains}]) => [name, new Map([...chains.values()].map(chain => [chain.name, chain]))]),
   );
   for (const chain of expectedChains(expected)) {
-    const chains = tables.get(chain.table) ?? new Map<string, Chain>();
-    tables.set(chain.table, chains);
+    const chains = heldIn(tables, chain.table, () => new Map<string, Chain>());
     const shown = chains.get(chain.name);
     const {table, name, policy} = chain;
     const like = {table, name, policy: shown?.policy ?? policy, complete: true};

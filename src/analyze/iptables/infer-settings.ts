@@ -18,7 +18,6 @@ export type Expect = (hypothesis: Hypothesis) => ExpectedRuleset;
 export function iptablesHypotheses(actual: Ruleset): HypothesisTests<ExpectedRuleset, PortOnNode> {
   return {
     textOf: rulesText,
-    counterpart: (other, {port}) => other.portOfHash(port.hash),
     fits: (expected, item) => fits(expected, item, actual),
     otherDetector: expected => otherDetector(expected, actual),
   };

@@ -1,10 +1,10 @@
-import {onceAsked} from '../../model/once.ts';
+import {heldIn, onceAsked} from '../../model/once.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import {bitsOf, parseCidr, joinHostPort} from '../../model/address.ts';
+import {bitsOf, joinHostPort, parseCidr} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
-import {type Chain, type ChainSource, type Rule, ruleAt, type Ruleset, optionOf, matchOptionOf, commentOf} from '../../model/ruleset.ts';
+import {type Chain, type ChainSource, commentOf, matchOptionOf, optionOf, type Rule, ruleAt, type Ruleset} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import {entriesOf} from '../outcomes/probes.ts';
 import {joinChains} from './chain-texts.ts';
@@ -88,11 +88,7 @@ export class PortIndex {
   }
 
   #entryKey(rule: Rule): string | null {
-    const known = this.#keys.get(rule);
-    if (known !== undefined) return known;
-    const key = entryKeyOf(rule);
-    this.#keys.set(rule, key);
-    return key;
+    return heldIn(this.#keys, rule, entryKeyOf);
   }
 
   #entries(): ReadonlyMap<string, readonly PortOnNode[]> {

@@ -1,3 +1,4 @@
+import {heldIn} from '../../model/once.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName, type SetRole, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
 import type {Chain, ChainSource, Ruleset} from '../../model/ruleset.ts';
@@ -25,9 +26,7 @@ export function baseRuleSource({baseRules, ports, outFilter, context: {family}}:
       const key = `${table}/${name}`;
       const rules = texts.get(key);
       if (rules === undefined) return undefined;
-      const known = chains.get(key) ?? textChain(table, name, rules);
-      chains.set(key, known);
-      return known;
+      return heldIn(chains, key, () => textChain(table, name, rules));
     },
   };
 }

@@ -28,27 +28,22 @@ export function inferIpvsSettings({expect, plain, servers, knowsZone, eachServic
     knowsZone,
     eachService,
     textOf: serversText,
-    counterpart: (other, {port}) => itemsByPort(other.ports).get(port),
     fits: (expected, item) => fits(expected, item, actual),
     // Pods are detected by sets and one base rule, which is evaluated separately.
     otherDetector: () => null,
   });
 }
 
-const itemsByPort = once((ports: readonly ServedPort[]) => new Map(ports.map(item => [item.port, item])));
-
 /** The virtual servers of a Service port, found by one pass over all of them. */
 export function serversOf(expected: ExpectedIpvs, {port}: ServedPort): readonly VirtualServer[] {
-  let known = serversByPort.get(expected);
-  if (known === undefined) {
-    known = new Map();
-    for (const {owner, server} of [...expected.servers.values()].flat()) pushTo(known, owner.port, server);
-    serversByPort.set(expected, known);
-  }
-  return known.get(port) ?? [];
+  return serversByPort(expected).get(port) ?? [];
 }
 
-const serversByPort = new WeakMap<ExpectedIpvs, Map<ServicePort, VirtualServer[]>>();
+const serversByPort = once(({servers}: ExpectedIpvs) => {
+  const byPort = new Map<ServicePort, VirtualServer[]>();
+  for (const {owner, server} of [...servers.values()].flat()) pushTo(byPort, owner.port, server);
+  return byPort;
+});
 
 function serversText(expected: ExpectedIpvs, item: ServedPort): string {
   return serversOf(expected, item)

@@ -1,3 +1,4 @@
+import {heldIn} from '../../model/once.ts';
 import {compareMembers, compareServers, type ServerDifference} from '../../compare/compare-ipvs.ts';
 import type {ServedPort} from '../../model/endpoint.ts';
 import type {ExpectedIpvs, ExpectedServer} from '../../expect/ipvs/expected-ipvs.ts';
@@ -42,11 +43,8 @@ type MutablePortDifferences = {-readonly [Name in keyof IpvsPortDifferences]: Ip
 export function compareIpvs(expected: ExpectedIpvs, state: IpvsState): IpvsDifferences {
   const {family} = expected.context;
   const byPort = new Map<ServedPort, MutablePortDifferences>();
-  const of = (owner: ServedPort): MutablePortDifferences => {
-    const known = byPort.get(owner) ?? {missingServers: [], servers: [], members: [], missingAddresses: []};
-    byPort.set(owner, known);
-    return known;
-  };
+  const of = (owner: ServedPort): MutablePortDifferences =>
+    heldIn(byPort, owner, () => ({missingServers: [], servers: [], members: [], missingAddresses: []}));
   const actual = new Map((state.servers ?? []).filter(server => server.family === family).map(server => [serverKey(server), server]));
   const resolved = resolve(expected, actual);
   for (const [key, wanted] of resolved) {
@@ -143,7 +141,6 @@ class MemberOwners {
 }
 
 function add(map: Map<string, ServedPort[]>, key: string, owner: ServedPort): void {
-  const list = map.get(key);
-  if (list === undefined) map.set(key, [owner]);
-  else if (list.at(-1) !== owner) list.push(owner);
+  const list = heldIn(map, key, () => []);
+  if (list.at(-1) !== owner) list.push(owner);
 }

@@ -1,3 +1,4 @@
+import {heldIn} from '../../model/once.ts';
 import {setName, sparesOtherInterfaces} from '../../expect/ipvs/ipvs-sets.ts';
 import {families, familyOf} from '../../model/address.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
@@ -131,9 +132,7 @@ function addressesWithNodePorts({servers}: IpvsState, nodePorts: ReadonlySet<num
   const ports = new Map<string, Set<number>>();
   for (const {address, port} of servers ?? []) {
     if (!nodePorts.has(port)) continue;
-    const found = ports.get(address);
-    if (found === undefined) ports.set(address, new Set([port]));
-    else found.add(port);
+    heldIn(ports, address, () => new Set()).add(port);
   }
   return [...ports].filter(([, found]) => found.size * 2 >= nodePorts.size).map(([address]) => address);
 }

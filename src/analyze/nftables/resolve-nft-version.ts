@@ -69,7 +69,6 @@ export type ExpectNft = (hypothesis: Hypothesis) => ExpectedTable;
 export function nftHypotheses(actual: NftTable): HypothesisTests<ExpectedTable, NftPort> {
   return {
     textOf: objectsText,
-    counterpart: (other, {names}) => other.portOfBase(names.base),
     fits: (expected, item) => fits(expected, item, actual),
     otherDetector: expected => otherDetector(expected, actual),
   };

@@ -1,6 +1,6 @@
+import {heldIn, once} from '../../model/once.ts';
 import {largest, partition} from '../../model/lists.ts';
-import {once} from '../../model/once.ts';
-import {type Address, contains, type Family, parseAddress, parseCidr, joinHostPort} from '../../model/address.ts';
+import {type Address, contains, type Family, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {
   hostIP,
@@ -13,7 +13,7 @@ import {
   routeOf,
   type RouteQuery,
 } from '../../model/node/node-facts.ts';
-import {isSentOn, isLocalRouteMissing, isUsualRule} from '../../model/node/policy-routing.ts';
+import {isLocalRouteMissing, isSentOn, isUsualRule} from '../../model/node/policy-routing.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
@@ -130,18 +130,11 @@ const interfacesOf = once((facts: NodeFacts): Interfaces => {
   const names = new Map<string, string | null>();
   const sets = new Map<string, Intervals | null>();
   return {
-    interfaceOf: (address: Address) => {
-      const name = names.has(address.text) ? names.get(address.text) : interfaceOf(facts, address);
-      names.set(address.text, name ?? null);
-      return name ?? null;
-    },
+    interfaceOf: (address: Address) => heldIn(names, address.text, () => interfaceOf(facts, address)),
     interfaces: family => [...new Set(mainRoutes(network, family)?.flatMap(({hops}) => hops.flatMap(({dev}) => dev ?? [])) ?? [])],
     behind: (pattern, family) => {
       if (typeof pattern !== 'string') return behind(facts, name => pattern.has(name), family);
-      const key = `${family} ${pattern}`;
-      const found = sets.has(key) ? (sets.get(key) ?? null) : behind(facts, name => isInterfaceLike(pattern, name), family);
-      sets.set(key, found);
-      return found;
+      return heldIn(sets, `${family} ${pattern}`, () => behind(facts, name => isInterfaceLike(pattern, name), family));
     },
     canBe: (pattern: string) => canBe(facts, pattern),
   };

@@ -1,3 +1,4 @@
+import {heldIn} from '../../model/once.ts';
 import type {Intervals} from '../../model/intervals.ts';
 import type {NftSet, NftTable} from '../../model/nft-ruleset.ts';
 import {lowerRule} from '../../trace/iptables/lower-iptables-rule.ts';
@@ -26,10 +27,7 @@ export function alikeInterfaces(parties: ThirdParties): AlikeInterfaces {
     covers: (table, chain) => shapes.seen.has(`${table}/${chain}`),
     behind: (name, way) => {
       const group = groups[way].get(name);
-      if (group === undefined) return null;
-      const found = behind.get(group) ?? environment.behind?.(new Set(group), family) ?? null;
-      behind.set(group, found);
-      return found;
+      return group === undefined ? null : heldIn(behind, group, () => environment.behind?.(new Set(group), family) ?? null);
     },
   };
 }
@@ -242,10 +240,7 @@ class Shapes {
   }
 
   #idOf(parts: readonly unknown[]): number {
-    const text = JSON.stringify(parts);
-    const id = this.#ids.get(text) ?? this.#ids.size;
-    this.#ids.set(text, id);
-    return id;
+    return heldIn(this.#ids, JSON.stringify(parts), () => this.#ids.size);
   }
 }
 

@@ -1,3 +1,4 @@
+import {once} from '../../model/once.ts';
 import type {Chain, Ruleset} from '../../model/ruleset.ts';
 
 /** Whether a packet of a Service can meet more than the rules of kube-proxy and the kubelet. Most nodes are done here. */
@@ -97,17 +98,11 @@ export function isPolicyChain(name: string): boolean {
 /** The network policies of kube-router; k3s has them beside kube-proxy. */
 const kubeRouterChains = ['KUBE-ROUTER-', 'KUBE-NWPLCY-', 'KUBE-POD-FW-'];
 
-const chainsOf = new WeakMap<Ruleset, readonly Chain[]>();
-
 /** All chains that are not kube-proxy's. Of kube-proxy's in nat, which may be a quarter of a million, no object is made. */
-export function thirdPartyChains(ruleset: Ruleset): readonly Chain[] {
-  const known = chainsOf.get(ruleset);
-  if (known !== undefined) return known;
-  const found = [...ruleset.tables.values()].flatMap(({name: table, chains}) =>
+export const thirdPartyChains = once((ruleset: Ruleset): readonly Chain[] =>
+  [...ruleset.tables.values()].flatMap(({name: table, chains}) =>
     table === 'nat'
       ? [...chains.notStartingWith('KUBE-'), ...chains.startingWith(...kubeRouterChains, ...strayChains(ruleset))]
       : [...chains.values()].filter(({name}) => !isKubeProxyChain(name, table) && !isIpvsChain(name, table)),
-  );
-  chainsOf.set(ruleset, found);
-  return found;
-}
+  ),
+);

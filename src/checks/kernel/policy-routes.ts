@@ -1,3 +1,4 @@
+import {heldIn, once} from '../../model/once.ts';
 import {internalIPs} from '../../expect/api-index.ts';
 import {podCIDRsOf} from '../../expect/own-pods.ts';
 import {type Address, type Cidr, type Family, formatAddress, parseAddress, unidentifiedRanges} from '../../model/address.ts';
@@ -16,7 +17,6 @@ import {
   routingCause,
   usualDevice,
 } from '../../model/node/policy-routing.ts';
-import {once} from '../../model/once.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
@@ -102,10 +102,9 @@ const portsOf = once((entries: ReturnType<typeof entriesOnNode>) => {
   const found = new Map<string, {readonly protocol: string; readonly port: number}[]>();
   for (const {port, set} of entries)
     for (const endpoint of set.endpoints) {
-      const own = found.get(endpoint.address) ?? [];
+      const own = heldIn(found, endpoint.address, () => []);
       const served = {protocol: port.protocol.toLowerCase(), port: endpoint.port};
       if (!own.some(one => one.protocol === served.protocol && one.port === served.port)) own.push(served);
-      found.set(endpoint.address, own);
     }
   return found;
 });

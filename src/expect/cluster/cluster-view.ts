@@ -1,10 +1,10 @@
+import {heldIn, once} from '../../model/once.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {EndpointSliceObject, EndpointsObject} from '../../model/api-objects.ts';
 import type {Endpoint, EndpointSet} from '../../model/endpoint.ts';
 import type {Family} from '../../model/address.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {once} from '../../model/once.ts';
 import {endpointChainName} from '../iptables/chain-names.ts';
 import {readsEndpoints} from './proxy-versions.ts';
 import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
@@ -34,12 +34,7 @@ export class ClusterView {
   /** Every Service port that a kube-proxy of this version serves in the family, in the order of the API's list. */
   entries(family: Family, proxy: ProxyVersion): readonly PortEntry[] {
     const key = `${family} ${proxy.version.minor} ${JSON.stringify(proxy.gates)}`;
-    let entries = this.#entries.get(key);
-    if (entries === undefined) {
-      entries = this.#build(family, proxy);
-      this.#entries.set(key, entries);
-    }
-    return entries;
+    return heldIn(this.#entries, key, () => this.#build(family, proxy));
   }
 
   /** How many endpoints all Service ports of the family have, ready or not: in a large cluster kube-proxy writes rules without comments. */
@@ -91,16 +86,14 @@ export class ClusterView {
   }
 
   #slicesByService({version}: ProxyVersion): ReadonlyMap<string, readonly EndpointSliceObject[]> {
-    const known = this.#slices.get(version.minor);
-    if (known !== undefined) return known;
-    const groups = new Map<string, EndpointSliceObject[]>();
-    for (const slice of this.#api.endpointSlices ?? []) {
-      const owner = sliceOwner(slice, version);
-      if (owner === null) continue;
-      pushTo(groups, owner, slice);
-    }
-    this.#slices.set(version.minor, groups);
-    return groups;
+    return heldIn(this.#slices, version.minor, () => {
+      const groups = new Map<string, EndpointSliceObject[]>();
+      for (const slice of this.#api.endpointSlices ?? []) {
+        const owner = sliceOwner(slice, version);
+        if (owner !== null) pushTo(groups, owner, slice);
+      }
+      return groups;
+    });
   }
 }
 

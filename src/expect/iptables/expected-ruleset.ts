@@ -1,3 +1,4 @@
+import {heldIn} from '../../model/once.ts';
 import type {Family} from '../../model/address.ts';
 import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
@@ -101,8 +102,7 @@ export class ExpectedRuleset implements ChainSource {
 
   #keep(table: string, name: string, text: string): Chain {
     const chain = new ExpectedChain(table, name, text);
-    const chains = this.#chains.get(table) ?? new Map<string, Chain>();
-    this.#chains.set(table, chains.set(name, chain));
+    heldIn(this.#chains, table, () => new Map<string, Chain>()).set(name, chain);
     return chain;
   }
 }

@@ -1,3 +1,4 @@
+import {once} from '../../model/once.ts';
 import {parseCidr} from '../../model/address.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
@@ -140,16 +141,11 @@ function inner(table: NftTable): readonly {readonly name: string; readonly text:
   });
 }
 
-const leads = new WeakMap<NftTable, ReadonlySet<string | null>>();
+const leadsOf = once((table: NftTable) => new Set([...(table.set('service-ips')?.elements.values() ?? [])].map(({value}) => value)));
 
 /** A chain for a cluster IP, not only for external traffic. */
 function isInner(table: NftTable, name: string): boolean {
-  let targets = leads.get(table);
-  if (targets === undefined) {
-    targets = new Set([...(table.set('service-ips')?.elements.values() ?? [])].map(({value}) => value));
-    leads.set(table, targets);
-  }
-  return targets.has(`goto ${name}`);
+  return leadsOf(table).has(`goto ${name}`);
 }
 
 /** The detector, or `all` for masqueradeAll. */

@@ -1,3 +1,4 @@
+import {heldIn} from '../../model/once.ts';
 import {detached} from '../../parse/lines.ts';
 import type {Family} from '../../model/address.ts';
 import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
@@ -284,12 +285,5 @@ const items: string[] = [];
 /** A function that makes each text once. */
 function remembered(make: (word: string) => string): (word: string) => string {
   const made = new Map<string, string>();
-  return word => {
-    let text = made.get(word);
-    if (text === undefined) {
-      text = detached(make(word));
-      made.set(word, text);
-    }
-    return text;
-  };
+  return word => heldIn(made, word, () => detached(make(word)));
 }

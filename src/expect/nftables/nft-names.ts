@@ -1,3 +1,4 @@
+import {heldIn, once} from '../../model/once.ts';
 import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {hasExternalEntry, type ServicePort, usesClusterEndpoints, usesLocalEndpoints} from '../../model/service-port.ts';
 import {writesExternalIPs} from '../cluster/proxy-versions.ts';
@@ -17,32 +18,15 @@ interface PortNames {
   readonly affinity: (endpoint: Endpoint) => string;
 }
 
-const known = new WeakMap<ServicePort, PortNames>();
-
 /** Names are the same on every node, and hashing takes much of the time in a large cluster: they are computed once. */
-export function portNames(port: ServicePort): PortNames {
-  let names = known.get(port);
-  if (names === undefined) {
-    names = makeNames(port);
-    known.set(port, names);
-  }
-  return names;
-}
-
-function makeNames({namespace, service, protocol, portName}: ServicePort): PortNames {
+export const portNames = once(({namespace, service, protocol, portName}: ServicePort): PortNames => {
   const text = `${namespace}/${service}/${protocol.toLowerCase()}/${portName}`;
   const base = hashed(text);
   const endpoints = new Map<Endpoint, string>();
-  const endpointChain = (endpoint: Endpoint): string => {
-    let name = endpoints.get(endpoint);
-    if (name === undefined) {
-      const {address, port} = endpoint;
-      // nftables allows no colons in names.
-      name = `${endpointRole}${hashed(`${text}__${address.includes(':') ? address.replaceAll(':', '.') : address}/${port}`)}`;
-      endpoints.set(endpoint, name);
-    }
-    return name;
-  };
+  // nftables allows no colons in names.
+  const nameOf = ({address, port}: Endpoint): string =>
+    `${endpointRole}${hashed(`${text}__${address.includes(':') ? address.replaceAll(':', '.') : address}/${port}`)}`;
+  const endpointChain = (endpoint: Endpoint): string => heldIn(endpoints, endpoint, nameOf);
   return {
     base,
     service: `service-${base}`,
@@ -52,7 +36,7 @@ function makeNames({namespace, service, protocol, portName}: ServicePort): PortN
     endpoint: endpointChain,
     affinity: endpoint => `affinity-${endpointChain(endpoint).slice(endpointRole.length)}`,
   };
-}
+});
 
 const endpointRole = 'endpoint-';
 

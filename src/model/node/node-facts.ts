@@ -1,7 +1,7 @@
-import {largest, countFirst} from '../lists.ts';
-import {bitsOf, type Address, type Cidr, contains, type Family} from '../address.ts';
+import {heldIn, once} from '../once.ts';
+import {countFirst, largest} from '../lists.ts';
+import {type Address, bitsOf, type Cidr, contains, type Family} from '../address.ts';
 import type {NodeObject} from '../api-objects.ts';
-import {once} from '../once.ts';
 
 /** The facts about a node, apart from its rules. */
 export interface NodeFacts {
@@ -242,11 +242,7 @@ export function routeOf(facts: NetworkFacts, destination: Address, query: RouteQ
   const rules = facts.policyRules[family];
   if (routes === null || rules === null) return unknownRoute;
   const tables = new Map<string, Found>();
-  const lookUp = (table: string): Found => {
-    const found = tables.get(table) ?? inTable(routes, table, destination);
-    tables.set(table, found);
-    return found;
-  };
+  const lookUp = (table: string): Found => heldIn(tables, table, () => inTable(routes, table, destination));
   const lookup = {lookUp, destination, query, links: facts.links, mayBeOfVrf: mayBeOfVrf(facts, query.iif)};
   const found = byRules(rules, lookup);
   if (missingTable(facts, family) === null) return found;

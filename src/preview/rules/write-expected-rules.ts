@@ -1,3 +1,4 @@
+import {heldIn} from '../../model/once.ts';
 import {hasCiliumTables} from '../../expect/cilium/cilium-node.ts';
 import {baseRuleChains, canaryChain, canaryTables} from '../../expect/iptables/base-rules.ts';
 import {expectRuleset} from '../../expect/iptables/expect-ruleset.ts';
@@ -156,11 +157,8 @@ class RuleTables {
 
   /** Without rules, a chain that exists whether it contains any or not. */
   add(table: string, chain: string, ...rules: readonly string[]): void {
-    const chains = this.#tables.get(table) ?? new Map<string, string[]>();
-    this.#tables.set(table, chains);
-    const known = chains.get(chain) ?? [];
-    chains.set(chain, known);
-    for (const rule of rules) known.push(rule);
+    const chains = heldIn(this.#tables, table, () => new Map<string, string[]>());
+    heldIn(chains, chain, () => []).push(...rules);
   }
 
   /** Rules without their `-A CHAIN`, by `table/chain`. */

@@ -1,7 +1,8 @@
+import {heldIn} from '../../model/once.ts';
 import {bitsOf, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
-import {append, pushTo, countFirst} from '../../model/lists.ts';
-import {type Chain, type ChainSource, type Rule, ruleAt, type RuleText, optionOf, matchOptionOf} from '../../model/ruleset.ts';
+import {append, countFirst, pushTo} from '../../model/lists.ts';
+import {type Chain, type ChainSource, matchOptionOf, optionOf, type Rule, ruleAt, type RuleText} from '../../model/ruleset.ts';
 import {askAddress, type Environment, type Packet} from '../packet.ts';
 import {NeedingRules, networksNeeded, type NetworkWithRules} from './needed-networks.ts';
 
@@ -175,13 +176,7 @@ function alikeSenders(named: NamedSenders, searched: SearchedChain): AlikeSender
   const pieces = disjointPieces(namedNetworks(named, searched));
   const lines = searched.chain.text().split('\n');
   const said = new Map<Network, string>();
-  const saidIn = (network: Network): string => {
-    const known = said.get(network);
-    if (known !== undefined) return known;
-    const text = saidOfNetwork(network, lines, named.other, searched);
-    said.set(network, text);
-    return text;
-  };
+  const saidIn = (network: Network): string => heldIn(said, network, () => saidOfNetwork(network, lines, named.other, searched));
   const alike = [...Map.groupBy(pieces, ({network}) => saidIn(network)).values()];
   const classes = new Map(
     alike.flatMap(own => {
@@ -220,19 +215,15 @@ interface Network {
 
 function namedNetworks({byHost, networks}: NamedSenders, {rules: {family}, chain}: SearchedChain): readonly Network[] {
   const all = new Map<string, Network>();
-  const at = (low: bigint, high: bigint): Network => {
-    const key = `${low}-${high}`;
-    const network = all.get(key) ?? {
+  const at = (low: bigint, high: bigint): Network =>
+    heldIn(all, `${low}-${high}`, () => ({
       low,
       high,
       host: low === high ? formatAddress(family, low) : null,
       own: [],
       calls: new Set(),
       above: null,
-    };
-    all.set(key, network);
-    return network;
-  };
+    }));
   for (const [host, rules] of byHost) {
     const value = parseAddress(host)?.value;
     if (value === undefined) throw new Error(`the index of chain ${chain.name} has a host that is no address: ${host}`);

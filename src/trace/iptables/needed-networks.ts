@@ -1,4 +1,5 @@
-import {bitsOf, type Address, type Cidr, parseCidr} from '../../model/address.ts';
+import {heldIn} from '../../model/once.ts';
+import {type Address, bitsOf, type Cidr, parseCidr} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {Chain, ChainSource, Rule, RuleOption} from '../../model/ruleset.ts';
 import {networksIn, parseInterval} from '../../parse/nftables/address-list.ts';
@@ -115,8 +116,7 @@ export class NeedingRules {
   }
 
   add({prefix, base}: Cidr, rule: NeedingRule): void {
-    const ofPrefix = this.#byPrefix.get(prefix) ?? new Map<bigint, NeedingRule[]>();
-    this.#byPrefix.set(prefix, ofPrefix);
+    const ofPrefix = heldIn(this.#byPrefix, prefix, () => new Map<bigint, NeedingRule[]>());
     pushTo(ofPrefix, base >> BigInt(this.#bits - prefix), rule);
   }
 

@@ -1,3 +1,4 @@
+import {once} from '../../../model/once.ts';
 import {usualSources} from '../../outcomes/sources.ts';
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
@@ -5,7 +6,7 @@ import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import type {NodeContext} from '../../../expect/node-context.ts';
 import {addressInside, parseCidr} from '../../../model/address.ts';
 import {partition} from '../../../model/lists.ts';
-import {type ChainSource, type Rule, optionOf, matchOptionOf} from '../../../model/ruleset.ts';
+import {type ChainSource, matchOptionOf, optionOf, type Rule} from '../../../model/ruleset.ts';
 import type {Packet} from '../../../trace/packet.ts';
 import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {endpointKinds} from '../../outcomes/compare-endpoints.ts';
@@ -14,13 +15,13 @@ import {environmentOf} from '../../outcomes/environment.ts';
 import {isSameOutcome, walkOf} from '../../outcomes/path-outcome.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {entriesOf, packetOf, type Probe, probedNodePortAddresses, probesBeside} from '../../outcomes/probes.ts';
-import {configuredAffinity, residualRefusal, sayResidual, staleEntry, unexplained, evidenceOf} from '../../symptoms/port-symptoms.ts';
+import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {entryOfRule, isEntryRule, PortIndex} from '../rules-of-ports.ts';
 import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.ts';
 import {IptablesSemantics} from './iptables-semantics.ts';
-import {hasMatch, isOfAffinity, type PortCase, type PortDifference, rulesOf, isOwnChain} from './port-differences.ts';
+import {hasMatch, isOfAffinity, isOwnChain, type PortCase, type PortDifference, rulesOf} from './port-differences.ts';
 
 /**
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
@@ -133,16 +134,13 @@ function changesOutcomes(rule: Rule, {expected, actual}: {readonly expected: Exp
   );
 }
 
-const indexes = new WeakMap<ExpectedRuleset, PortIndex>();
+const indexOf = once((expected: ExpectedRuleset) => new PortIndex(expected));
 
 /** Another Service port that has the address and port of a rule, and so determines the outcome of their packets. */
 function otherClaimant(rule: Rule, item: PortOnNode, expected: ExpectedRuleset): PortOnNode | undefined {
-  let index = indexes.get(expected);
-  if (index === undefined) {
-    index = new PortIndex(expected);
-    indexes.set(expected, index);
-  }
-  return index.concerned(rule).find(other => other !== item);
+  return indexOf(expected)
+    .concerned(rule)
+    .find(other => other !== item);
 }
 
 /** Packets to what a rule of a shared chain names, one from each kind of source. */
