@@ -25,7 +25,7 @@ import {type AskedEntry, explainUnserved} from './packet-service.ts';
 import {acrossBridge} from './packet-on-bridges.ts';
 import {type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
 import {ipsetsOf} from './proxy-mode.ts';
-import {linkTo, lostMessages} from './third-party/neighbor-discovery.ts';
+import {linkTo, lostMessages} from './third-party/stopped-packets.ts';
 
 /** The packet of a query. */
 export interface PacketQuery {
@@ -225,7 +225,7 @@ const neighborDoubt = once((node: PacketNode) => {
   const ask = (dev: string, neighbor: Address): string | null => {
     const lost = own === null ? undefined : lostMessages(side, dev, {own, neighbor}).find(({isToSend}) => isToSend);
     if (lost === undefined) return null;
-    const {path, policy} = lost.outcome;
+    const {path, policy} = lost.stop;
     const cause = policy === undefined ? `"${path.at(-1)?.text ?? ''}"` : `the policy of ${policy}`;
     return `${cause} drops ${lost.text}: by ${dev} the kernel finds only neighbors that it has permanent entries for`;
   };

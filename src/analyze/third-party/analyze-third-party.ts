@@ -20,16 +20,14 @@ import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import type {Source} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
 import {bridgeSymptoms} from './bridge-rules.ts';
-import {healthCheckSymptoms} from './health-check-ports.ts';
+import {stoppedPackets} from './stopped-packets.ts';
 import {hostPortSymptoms} from './host-ports.ts';
 import {classesOfProbe, clientPorts, otherPorts, type SenderGroups} from '../outcomes/senders.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {type Distinctions, distinctionsBy, groupPorts, representatives} from './distinctions.ts';
 import {holdsThirdPartyRules, strayChains} from './iptables-rules.ts';
-import {neighborSymptoms} from './neighbor-discovery.ts';
 import {maySelect, PolicyRefusals} from './network-policies.ts';
 import {isOwnTable, masquerades} from './node-rule.ts';
-import {tunnelSymptoms} from './tunnel-ports.ts';
 import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import type {NodeRules} from '../proxy-mode.ts';
 import {portsOfPod} from '../../expect/own-pods.ts';
@@ -100,12 +98,9 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
     });
   });
   const masquerading = [...Map.groupBy(minor, ({effect}) => chainKey(effect)).values()].map(alike => oneSymptom(alike, context.family));
-  const ofNeighbors = neighborSymptoms(thirdPartyCase.sides.all, ports, walks);
   return [
     ...onBridges,
-    ...ofNeighbors,
-    ...tunnelSymptoms(thirdPartyCase.sides.all, walks),
-    ...healthCheckSymptoms({side: thirdPartyCase.sides.all, ports, groups: walks.groups, effects: walks.effects}),
+    ...stoppedPackets({...walks, side: thirdPartyCase.sides.all, ports}),
     ...hostPortSymptoms({side: thirdPartyCase.sides.all, rules, tables, groups: walks.groups, effects: walks.effects}),
     ...symptoms,
     ...masquerading,
