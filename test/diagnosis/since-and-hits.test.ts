@@ -241,7 +241,7 @@ describe('whom it hits', () => {
     // The Service has two endpoints.
     expect(findings.filter(({code}) => code === 'ST204').map(({share}) => share)).toEqual([0.5]);
     const web = (await findingsOf(() => ({}))).filter(({code, service}) => code === 'ST203' && service?.name === 'web');
-    expect(web.map(({share = 0, hits}) => [share.toFixed(3), hits?.pods, hits?.effect])).toEqual([
+    expect(web.map(({share = 0, hits}) => [share.toFixed(3), hits?.pods, `${hits?.verb} ${hits?.effect}`])).toEqual([
       ['0.333', 5, 'send 1 of 3 connections for shop/web:http to 10.244.11.4:8080; shop/web-9 gets none from here'],
     ]);
   });

@@ -333,8 +333,10 @@ test('a message is not read: senders with names do not cut it, and a finding wit
 });
 
 test('what is not dropped is not said to be served, and hits name no share that other Services do not have', async () => {
-  const hitsOf = async (code: string, change: (given: Scenario) => void) =>
-    (await reported(change)).findings.find(finding => finding.code === code && finding.severity === 'error')?.hits?.effect;
+  const hitsOf = async (code: string, change: (given: Scenario) => void) => {
+    const found = (await reported(change)).findings.find(finding => finding.code === code && finding.severity === 'error');
+    return [found?.hits?.verb, found?.hits?.effect].filter(part => part !== undefined).join(' ');
+  };
   expect(
     await hitsOf('ST207', given => given.rules('node-b').delete('"shop/both-local:http has no local endpoints"', '10.96.1.13/32')),
   ).toBe('have packets for shop/both-local:http reach no endpoint, where they should be dropped');
