@@ -99,7 +99,7 @@ function whatText(block: FindingBlock, readAt: string | undefined, report: Cause
   if (since !== null) return `${programOf(block)} stopped applying changes ${since}`;
   if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
   if (reason === 'flushed-filter')
-    return "kube-proxy's rules in table filter are missing, packets are not refused or dropped as they should be";
+    return "kube-proxy's rules in table filter are missing, packets that should be refused or dropped are not";
   const words = what[finding.code] ?? finding.name.replaceAll('-', ' ');
   return typeof words === 'string' ? words : words(ofAll(block), block, report);
 }

@@ -360,7 +360,7 @@ test.each([
   );
   const report = diagnose({...rest, nodes: flushed}, {toolVersion: '0.0.0'});
   expect(headlineOf(report)).toMatch(
-    /^FAULTY: node-b: kube-proxy's rules in table filter are missing, packets are not refused or dropped as they should be \(ST301\); 9 errors/,
+    /^FAULTY: node-b: kube-proxy's rules in table filter are missing, packets that should be refused or dropped are not \(ST301\); 9 errors/,
   );
   const text = table(report, {...plain, width: Infinity});
   expect(text).toContain("kube-proxy's rules in table filter are missing on node-b: something flushed the table\n  hits");
