@@ -238,12 +238,12 @@ describe('a bare dump', () => {
     [
       'a description of a Service without endpoints',
       '> Name:         web\n> Namespace:    shop\n> Selector:     app=web\n> Endpoints:    <none>\n',
-      'shop/web has no endpoint: kube-proxy refuses connections to it by design. Which pods it selects: kubectl get pods -n shop -l app=web',
+      'shop/web: no endpoint: kube-proxy refuses connections by design. Which pods it selects: kubectl get pods -n shop -l app=web',
     ],
     [
       'a description of Endpoints that are not ready',
       'Name: web\nNamespace: shop\nSubsets:\n  Addresses:          <none>\n  NotReadyAddresses:  10.244.0.9\n',
-      'shop/web has no endpoint, since none of its addresses is ready (10.244.0.9)',
+      'None of the addresses of shop/web is ready (10.244.0.9)',
     ],
   ])('that is %s is refused with what it is', async (_, content, why) => {
     await expect(readBundle(join(folder.bundle({file: content}), 'file'))).rejects.toThrow(why);
