@@ -152,12 +152,11 @@ describe('--wait', () => {
     expect({exitCode, stdout}).toEqual({exitCode: 2, stdout: ''});
   });
 
-  test('shows its progress on standard error, and exits with 1 at its timeout', async () => {
-    const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '5s']);
+  test('shows its progress on standard error, and exits with 1 where a node is not in sync in time', async () => {
+    const {exitCode, stderr, stdout} = await svcTrace([...asked, '--wait', '0']);
     expect(stderr).toBe('converged: 2 of 3 nodes; waiting for node-a');
     expect(exitCode).toBe(1);
-    expect(JSON.parse(stdout)).toMatchObject({wait: {limitSeconds: 5, clean: false}});
-    expect((await svcTrace([...asked, '--wait', '0'])).stderr).toBe(stderr);
+    expect(JSON.parse(stdout)).toMatchObject({wait: {limitSeconds: 0, clean: false}});
     expect((await svcTrace([...asked, '--wait', '0', '-q'])).stderr).toBe('');
   });
 
