@@ -164,8 +164,6 @@ export const outputFlags = {
   'no-progress': Flags.boolean({description: 'no progress on standard error', helpGroup: 'OUTPUT'}),
 };
 
-/** As of kubectl. */
-
 export const evaluationFlags = {
   'fail-on': Flags.string({
     description: 'lowest severity that makes the exit code 1',
