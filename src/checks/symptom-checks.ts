@@ -351,10 +351,11 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
     const owner = ownerOf(observation);
     const action = owner === 'kube-proxy' ? ofKubeProxy : owner === 'third party' ? ofThirdParty : undefined;
     const remedy = action?.remedy ?? (symptom.refuses ? remedyForRefused : undefined);
-    const instead = /\brestart/i.test(remedy ?? row.remedy) ? insteadOfRestart(context, row.name) : null;
+    const commandOf = action?.command ?? command;
+    const instead = toRestart.has(commandOf) ? insteadOfRestart(context, row.name) : null;
     if (instead !== null) return {...observation, ...instead};
     const whole = updates.has(row.name) ? withUpgrade(remedy ?? row.remedy, context, losingUpdates) : (remedy ?? row.remedy);
-    return {...observation, ...(whole === row.remedy ? {} : {remedy: whole}), ...(action?.command ?? command)?.(context, observation)};
+    return {...observation, ...(whole === row.remedy ? {} : {remedy: whole}), ...commandOf?.(context, observation)};
   };
   return {
     ...check,
@@ -389,6 +390,9 @@ function takenPort(
 /** What a kube-proxy that missed an update leaves. */
 const updates: ReadonlySet<SymptomKind> = new Set(['service-not-programmed', 'missing-endpoint', 'stale-endpoint', 'missing-entry']);
 const losingUpdates = [mendedBugs.lostUpdates, mendedBugs.hourlyIpvs];
+
+/** The commands beside remedies that end in a restart of kube-proxy. */
+const toRestart: ReadonlySet<CommandOf | undefined> = new Set([restart, logAndRestart, showLog]);
 
 /** What to do where a restart of kube-proxy changes nothing: it ends again, or another program took its place. */
 function insteadOfRestart(context: NodeCheckContext, name: SymptomKind): Pick<Observation, 'remedy' | 'command'> | null {

@@ -244,6 +244,13 @@ describe('a container that ends again and again', () => {
     expect(remedies).toEqual([expect.stringContaining('Raise the memory limit of kube-proxy')]);
   });
 
+  test('leaves the remedy for a rule of another program, which no kube-proxy changes, as it is', async () => {
+    const given = await withPod(crashing());
+    given.rules('node-b').insertBefore(['-A POSTROUTING', '-j KUBE-POSTROUTING'], '-A POSTROUTING -p udp -j ACCEPT');
+    const [found] = given.findings().filter(({code}) => code === 'ST302');
+    expect(found?.remedy).toMatch(/^Find out which tool wrote the rule\./);
+  });
+
   test.each([
     ['runs', {state: {running: {}}}],
     ['is being created', {state: {waiting: {reason: 'ContainerCreating'}}, lastState: {}}],
