@@ -126,7 +126,7 @@ describeWith(['chromium'], 'the page that traces pasted rules, in a browser', ()
     const tops: readonly number[] = await page.evaluate(places);
     expect(tops).toEqual([...tops].sort((a, b) => a - b));
     expect(await shown(page, 'status')).toBe(
-      'from rules alone: nothing to compare with; pasted text: endpoints get unequal shares of the traffic (ST208); 1 warning in the rules themselves',
+      'from rules alone: nothing to compare with; shop/web on pasted text: endpoints get unequal shares of the traffic (ST208); 1 warning in the rules themselves',
     );
   });
 

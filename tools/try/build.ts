@@ -12,10 +12,11 @@ import {thirdPartyLicenses} from '../release/third-party.ts';
 
 const {version} = packageJson;
 
-/** What asks objects of the API, which the page has none of. */
-const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches)\.ts$/;
+/** What asks objects of the API and tables of Cilium, which the page has none of. */
+const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches|packet-in-map|cilium-checks)\.ts$/;
 /** Checks of such objects, and of routes, which find nothing there: their codes are all that is left of them, and empty lists of what others ask. */
-const checksOfApi = /\/checks\/(?:objects\/[\w-]+|kernel\/st61[124]-[\w-]+|st11[89]-[\w-]+|promise-checks|traffic-checks)\.ts$/;
+const checksOfApi =
+  /\/checks\/(?:objects\/[\w-]+|kernel\/st61[124]-[\w-]+|st11[89]-[\w-]+|st904-[\w-]+|promise-checks|traffic-checks)\.ts$/;
 
 function codesIn(path: string): string {
   const text = readFileSync(path, 'utf8');
