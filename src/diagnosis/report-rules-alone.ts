@@ -1,6 +1,6 @@
 import {readNft} from '../analyze/nftables/nft-rules.ts';
-import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
-import {staleBesideLists, whatTextSays} from '../analyze/services-in-rules/what-text-says.ts';
+import {rulesOf, servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
+import {staleBesideLists, takenEntries, whatTextSays} from '../analyze/services-in-rules/what-text-says.ts';
 import {onlyRules, printedByNft, type Report} from '../model/report.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
@@ -11,6 +11,7 @@ import {sortFindings, toFinding} from './to-finding.ts';
 import {Diagnosis} from './diagnosis.ts';
 import {pushTo, uniqueBy} from '../model/lists.ts';
 import {once} from '../model/once.ts';
+import {entryText} from '../model/service-port.ts';
 import {namespacedName, someOf} from '../model/text.ts';
 import {checks} from '../checks/index.ts';
 
@@ -38,7 +39,8 @@ export function reportRulesAlone(
       (ofRulesAlone.has(name) && actual.some(({chain}) => chains.has(chain))),
   );
   const listed = snapshot.nodes.flatMap(node => besideLists(node, shown));
-  const findings = sortFindings([...ofRules.map(finding => ofOneService(finding, snapshot.nodes)), ...listed]);
+  const taken = snapshot.nodes.flatMap(node => takenByOthers(node, shown));
+  const findings = sortFindings([...ofRules.map(finding => ofOneService(finding, snapshot.nodes)), ...listed, ...taken]);
   const traces = withEqualShares(withStale(shown, listed), findings);
   const count = (severity: string): number => findings.filter(finding => finding.severity === severity).length;
   const all = traces.map(({service}) => service);
@@ -89,6 +91,18 @@ function besideLists(node: NodeDump, traces: readonly PortTrace[]): readonly Fin
       ...{node: name, family, service, port, endpoint: hostPort, expected: []},
       actual: [pick, rewrite].flatMap(rule => rule ?? []),
       message: `traffic goes to ${hostPort}, which is none of the endpoints that kubectl lists in the same text (${someOf(listed)})`,
+    }),
+  );
+}
+
+function takenByOthers(node: NodeDump, traces: readonly PortTrace[]): readonly Finding[] {
+  const check = checks.find(({name}) => name === 'entry-taken-by-other-rule');
+  if (check === undefined) return [];
+  const own = traces.filter(trace => trace.node === node.name);
+  return takenEntries(rulesOf(node).rulesets.values(), own).map(({trace: {node: name, family, service, port}, entry, to, rule}) =>
+    toFinding(check, {
+      ...{node: name, family, service, port, entry, expected: [], actual: [rule]},
+      message: `packets to its ${entryText(entry)} are sent to ${to} by a rule that comes before kube-proxy's rules`,
     }),
   );
 }

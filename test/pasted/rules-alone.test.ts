@@ -6,7 +6,7 @@ import {serviceList, tree} from '../../src/render/table/tree.ts';
 import {table} from '../../src/render/table/table.ts';
 import {plain} from '../render/report.ts';
 import {askText, answerText} from './ask.ts';
-import {snapshotOfText, traceText} from './trace-text.ts';
+import {said, snapshotOfText, traceText} from './trace-text.ts';
 
 describe('counters', () => {
   const shown = (text: string) =>
@@ -375,4 +375,47 @@ test('names that were replaced before a text was pasted are names', () => {
   const [trace] = traceText(snapshotOfText(rule)).traces;
   expect(trace?.service).toEqual({namespace: '<team>', name: 'my_app'});
   expect(trace?.entries.map(({entry}) => entry.kind)).toEqual(['externalIP']);
+});
+
+describe('a rule of another program that translates packets to a cluster IP', () => {
+  const taker = '-A PREROUTING -d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.9.9.9:80';
+  const hook = '-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES';
+  const textOf = (...hooks: readonly string[]): string =>
+    [
+      ...[
+        '*nat',
+        ':PREROUTING ACCEPT [0:0]',
+        ':KUBE-SERVICES - [0:0]',
+        ':KUBE-SVC-TCOU7JCQXEZGVUNU - [0:0]',
+        ':KUBE-SEP-5V2UTJDVBQ73MZHD - [0:0]',
+        ...hooks,
+      ],
+      '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-TCOU7JCQXEZGVUNU',
+      '-A KUBE-SVC-TCOU7JCQXEZGVUNU -m comment --comment "shop/web:http -> 10.244.11.4:8080" -j KUBE-SEP-5V2UTJDVBQ73MZHD',
+      '-A KUBE-SEP-5V2UTJDVBQ73MZHD -p tcp -m comment --comment "shop/web:http" -m tcp -j DNAT --to-destination 10.244.11.4:8080',
+      ...['COMMIT', ''],
+    ].join('\n');
+  const taken = (text: string) =>
+    traceText(snapshotOfText(text), 'shop/web').findings.flatMap(({code, message}) => (code === 'ST401' ? message : []));
+
+  test('before its chains are asked takes them: trace and check say so', () => {
+    const text = textOf(taker, hook);
+    expect(taken(text)).toEqual([
+      "packets to its cluster IP 10.96.1.1:80 are sent to 10.9.9.9:80 by a rule that comes before kube-proxy's rules",
+    ]);
+    expect(said(text)).toBe(
+      `packets to shop/web:http (10.96.1.1:80) are sent to 10.9.9.9:80, which is no endpoint of it, by a rule before kube-proxy's chains: "${taker}" (table nat)`,
+    );
+  });
+
+  test.each([
+    ['comes after the jump to its chains', textOf(hook, taker)],
+    ['sends them to its own endpoint', textOf(taker.replace('10.9.9.9:80', '10.244.11.4:8080'), hook)],
+    ['is for another port', textOf(taker.replace('--dport 80', '--dport 443'), hook)],
+    ['is for another address', textOf(taker.replace('10.96.1.1/32', '10.96.1.7/32'), hook)],
+    ['has a condition that the text does not decide', textOf(taker.replace('-m tcp', '-m mark --mark 0x1 -m tcp'), hook)],
+    ['is one of a text without the jump', textOf(taker)],
+  ])('that %s takes none for certain', (_, text) => {
+    expect(taken(text)).toEqual([]);
+  });
 });

@@ -1,7 +1,7 @@
-import {familyOf, joinHostPort, parseAddress} from '../../model/address.ts';
+import {contains, familyOf, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import {keptWith, once} from '../../model/once.ts';
-import {matchOptionOf, optionOf, type Ruleset} from '../../model/ruleset.ts';
+import {matchOptionOf, optionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import {namespacedName, plural, servicePortText, someOf} from '../../model/text.ts';
@@ -60,6 +60,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...waitingConnections(lines, fileText(node, 'conntrack')),
     ...capturedPackets(lines),
     ...strayFlows(fileText(node, 'conntrack'), traces),
+    ...translatedBefore(rulesets, traces),
     ...told([
       ...beyondRules(node, {lines, listed, traces, rulesets, nft}),
       ...hostPortsBefore(rulesets, traces),
@@ -264,6 +265,55 @@ function hostPortsBefore(rulesets: readonly Ruleset[], traces: readonly PortTrac
       if (to === undefined || taken.length === 0 || optionOf(rule, '-d') !== undefined) return [];
       return `host port ${port} (${rule.chain}, to ${to}) takes packets to ${someOf(taken.map(({address}) => `${address}:${port}`))}: in IPVS mode the node has these addresses, and ${hooks[ofPorts]?.target?.name} is asked before KUBE-SERVICES`;
     });
+  });
+}
+
+interface TakenEntry {
+  readonly trace: PortTrace;
+  readonly entry: PortTrace['entries'][number]['entry'];
+  /** The address of the entry, and its port. */
+  readonly at: string;
+  readonly to: string;
+  readonly rule: Rule;
+}
+
+/** Entries of Services whose packets a rule of another program translates before kube-proxy's chains are asked. */
+export function takenEntries(rulesets: Iterable<Ruleset>, traces: readonly PortTrace[]): readonly TakenEntry[] {
+  const rules = [...rulesets].flatMap(({tables}) =>
+    ['PREROUTING', 'OUTPUT'].flatMap(name => {
+      const all = tables.get('nat')?.chains.get(name)?.rules() ?? [];
+      return all.slice(
+        0,
+        Math.max(
+          0,
+          all.findIndex(({target}) => target?.name === 'KUBE-SERVICES'),
+        ),
+      );
+    }),
+  );
+  return rules.flatMap(rule => {
+    const to = rule.target?.options.find(({flag}) => flag === '--to-destination')?.values[0];
+    const range = parseCidr(optionOf(rule, '-d') ?? '');
+    if (to === undefined || range === null || rule.matches.some(({name}) => !/^(?:tcp|udp|sctp|comment)$/.test(name))) return [];
+    const [protocol, port] = [optionOf(rule, '-p'), matchOptionOf(rule, '--dport')];
+    return traces.flatMap(trace =>
+      trace.entries.flatMap(({entry, endpoints}) => {
+        const address = parseAddress(entry.address ?? '');
+        const isMeant = address !== null && contains(range, address) && [undefined, trace.port.protocol.toLowerCase()].includes(protocol);
+        const isTaken = isMeant && [undefined, String(entry.port)].includes(port) && !endpoints.some(({hostPort}) => hostPort === to);
+        return isTaken ? [{trace, entry, at: joinHostPort(address.text, entry.port), to, rule}] : [];
+      }),
+    );
+  });
+}
+
+function translatedBefore(rulesets: readonly Ruleset[], traces: readonly PortTrace[]): readonly TextFact[] {
+  return [...Map.groupBy(takenEntries(rulesets, traces), ({rule}) => rule)].map(([{text}, taken]) => {
+    const names = someOf([...new Set(taken.map(({trace: {service, port}, at}) => `${servicePortText(service, port)} (${at})`))]);
+    return {
+      text: `packets to ${names} are sent to ${taken[0]?.to}, which is no endpoint of it, by a rule before kube-proxy's chains: "${text}" (table nat)`,
+      about: [...new Set(taken.map(({at}) => at))],
+    };
   });
 }
 
