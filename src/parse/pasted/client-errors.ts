@@ -83,7 +83,7 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
     : refusedBy(error, what, listed.endpoints.get(own.name));
 }
 
-/** \`web\`, \`web.shop\` and longer ones, of \`shop/web\` or \`web\`. */
+/** `web`, `web.shop` and longer ones, of `shop/web` or `web`. */
 function isNameOf(host: string, service: string): boolean {
   const [name = '', namespace] = service.split('/').toReversed();
   const [own, ofOwn] = host.split('.');
