@@ -2,7 +2,7 @@ import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {rulesOf, servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
 import {staleBesideLists, takenEntries, whatTextSays} from '../analyze/services-in-rules/what-text-says.ts';
 import {onlyRules, printedByNft, type Report} from '../model/report.ts';
-import type {Finding, ServiceName} from '../model/finding.ts';
+import type {Finding, Observation, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
 import {countTraces} from './diagnose-node.ts';
@@ -84,27 +84,32 @@ const portsByChain = once((node: NodeDump): ReadonlyMap<string, readonly PortTra
 });
 
 function besideLists(node: NodeDump, traces: readonly PortTrace[]): readonly Finding[] {
-  const check = checks.find(({name}) => name === 'stale-endpoint');
-  if (check === undefined) return [];
-  return staleBesideLists(node, traces).map(({trace: {node: name, family, service, port}, endpoint: {hostPort, pick, rewrite}, listed}) =>
-    toFinding(check, {
+  const stale = staleBesideLists(node, traces);
+  return asFindings(
+    'stale-endpoint',
+    stale.map(({trace: {node: name, family, service, port}, endpoint: {hostPort, pick, rewrite}, listed}) => ({
       ...{node: name, family, service, port, endpoint: hostPort, expected: []},
       actual: [pick, rewrite].flatMap(rule => rule ?? []),
       message: `traffic goes to ${hostPort}, which is none of the endpoints that kubectl lists in the same text (${someOf(listed)})`,
-    }),
+    })),
   );
 }
 
 function takenByOthers(node: NodeDump, traces: readonly PortTrace[]): readonly Finding[] {
-  const check = checks.find(({name}) => name === 'entry-taken-by-other-rule');
-  if (check === undefined) return [];
   const own = traces.filter(trace => trace.node === node.name);
-  return takenEntries(rulesOf(node).rulesets.values(), own).map(({trace: {node: name, family, service, port}, entry, to, rule}) =>
-    toFinding(check, {
+  const taken = takenEntries(rulesOf(node).rulesets.values(), own);
+  return asFindings(
+    'entry-taken-by-other-rule',
+    taken.map(({trace: {node: name, family, service, port}, entry, to, rule}) => ({
       ...{node: name, family, service, port, entry, expected: [], actual: [rule]},
       message: `packets to its ${entryText(entry)} are sent to ${to} by a rule that comes before kube-proxy's rules`,
-    }),
+    })),
   );
+}
+
+function asFindings(name: string, observations: readonly Observation[]): readonly Finding[] {
+  const check = checks.find(each => each.name === name);
+  return check === undefined ? [] : observations.map(observation => toFinding(check, observation));
 }
 
 function withStale(traces: readonly PortTrace[], findings: readonly Finding[]): readonly PortTrace[] {

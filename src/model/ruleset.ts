@@ -72,6 +72,11 @@ export function matchOptionOf({matches}: Rule, flag: string): string | undefined
   return matches.flatMap(({options}) => options).find(option => option.flag === flag && !option.negated)?.values[0];
 }
 
+/** The same of an option of its target, such as `--to-destination`: of the first of these that it has. */
+export function targetOptionOf({target}: Pick<Rule, 'target'>, ...flags: readonly string[]): string | undefined {
+  return target?.options.find(({flag}) => flags.includes(flag))?.values[0];
+}
+
 export function commentOf({matches}: Rule): string | undefined {
   return matches.find(({name}) => name === 'comment')?.options[0]?.values[0];
 }

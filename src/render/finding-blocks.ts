@@ -59,7 +59,8 @@ export const causeBlocks = once((findings: readonly Finding[]): readonly Finding
       reason: older.has(first) ? 'older-rules' : flushed.has(first) ? 'flushed-filter' : 'cause',
     });
   }
-  const takers = new Set(blocks.filter(({finding}) => finding.variant !== 'lost-replies').map(codeAndRules));
+  // Most lists have none of replies, and some have thousands of blocks.
+  const takers = new Set(blocks.some(isOfReplies) ? blocks.filter(block => !isOfReplies(block)).map(codeAndRules) : []);
   return blocks
     .map(block => ({block, order: orderOf(block, takers)}))
     .sort((a, b) => compareOrders(a.order, b.order))
@@ -95,7 +96,7 @@ function orderOf(block: FindingBlock, takers: ReadonlySet<string>): readonly num
     // What was not read makes a report incomplete.
     Number(!code.startsWith('ST9')),
     // What a rule does to replies comes after the packets that the same rule takes: these lose all, replies perhaps a part.
-    Number(block.finding.variant === 'lost-replies' && takers.has(codeAndRules(block))),
+    Number(isOfReplies(block) && takers.has(codeAndRules(block))),
     isCauseBlock(block) ? -block.effects.length - 1 : 0,
     // For how many pods all connections would be lost, together.
     -lost.reduce((sum, pods) => sum + pods, 0),
@@ -227,6 +228,10 @@ function likeness({finding: {code, severity, known, family, remedy}, nodes}: Fin
 }
 
 /** Whether the same rules of the node are what all of them found. */
+function isOfReplies({finding}: FindingGroup): boolean {
+  return finding.variant === 'lost-replies';
+}
+
 function codeAndRules({finding: {code, actual = []}}: FindingGroup): string {
   return JSON.stringify([code, actual]);
 }

@@ -3,7 +3,7 @@ import {endpointChainName, parseChainName} from '../../expect/iptables/chain-nam
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {deletesLocalChains} from '../../expect/iptables/iptables-versions.ts';
 import {type Family, familyOf} from '../../model/address.ts';
-import {type Chain, type ChainsByName, type Rule, type Ruleset, commentOf} from '../../model/ruleset.ts';
+import {type Chain, type ChainsByName, type Rule, type Ruleset, commentOf, targetOptionOf} from '../../model/ruleset.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {orphanChains} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -19,7 +19,7 @@ export function misnamedChains(chains: Iterable<Chain>, family: Family): readonl
     const rule = chain.rules().find(({target}) => target?.name === 'DNAT');
     const right = rule === undefined ? null : rightName(rule);
     if (rule === undefined || right === null || right === chain.name) return [];
-    const detail = `${chain.name} leads to ${destinationOf(rule)}, but kube-proxy names that endpoint's chain ${right}: the rules were not written by kube-proxy, or were changed since`;
+    const detail = `${chain.name} leads to ${targetOptionOf(rule, '--to-destination')}, but kube-proxy names that endpoint's chain ${right}: the rules were not written by kube-proxy, or were changed since`;
     const about = {kind: 'unexpected-rule', variant: 'misnamed-chain', severity: 'warning'} as const;
     return [{...about, family, port: null, detail, expected: [], actual: [rule]}];
   });
@@ -45,14 +45,10 @@ function names(rules: readonly {readonly text: string}[], chain: string | null):
 function rightName(rule: Rule): string | null {
   const servicePortName = commentOf(rule);
   const protocol = rule.options.find(({flag}) => flag === '-p')?.values[0];
-  const destination = destinationOf(rule);
-  if (servicePortName === undefined || !/^[^/\s]+\/\S+$/.test(servicePortName) || protocol === undefined || destination === null)
+  const destination = targetOptionOf(rule, '--to-destination');
+  if (servicePortName === undefined || !/^[^/\s]+\/\S+$/.test(servicePortName) || protocol === undefined || destination === undefined)
     return null;
   return familyOf(splitHostPort(destination).address) === 'IPv4' ? endpointChainName(servicePortName, protocol, destination) : null;
-}
-
-function destinationOf({target}: Rule): string | null {
-  return target?.options.find(({flag}) => flag === '--to-destination')?.values[0] ?? null;
 }
 
 /** Chains of Service ports and endpoints that are not expected: one symptom for those that no rule jumps to, with their number. */

@@ -1,5 +1,5 @@
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
-import {type Chain, commentOf, matchOptionOf, optionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
+import {type Chain, commentOf, matchOptionOf, optionOf, type Rule, type Ruleset, targetOptionOf} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import type {EntryTrace, PortTrace, TraceStep} from '../../model/service-trace.ts';
 import {servicePortText} from '../../model/text.ts';
@@ -54,7 +54,7 @@ function portalEntries(ruleset: Ruleset): readonly ShownEntry[] {
   return rulesIn(ruleset, 'nat', ...chains).flatMap(rule => {
     const port = commentedPort(rule);
     const entry = port === null ? null : entryOf(rule, port);
-    const to = rule.target?.options.find(({flag}) => flag === '--to-ports' || flag === '--to-destination')?.values[0];
+    const to = targetOptionOf(rule, '--to-ports', '--to-destination');
     if (port === null || entry === null || to === undefined) return [];
     const hostPort = `kube-proxy itself, at ${to.includes(':') ? to : `port ${to} of the node`}`;
     const path: ShownPath = {steps: [], picks: [{hostPort, share: 1, pick: rule, rewrite: rule}], masquerade: false, end: null};
@@ -210,7 +210,7 @@ export function probabilityOf(rule: Rule): number {
 function endpointOf(ruleset: Ruleset, jump: Rule): Pick<ShownPick, 'hostPort' | 'rewrite'> {
   const name = jump.target?.name ?? '';
   const rewrite = rulesIn(ruleset, 'nat', name).find(({target}) => target?.name === 'DNAT') ?? null;
-  const to = rewrite?.target?.options.find(({flag}) => flag === '--to-destination')?.values[0];
+  const to = rewrite === null ? undefined : targetOptionOf(rewrite, '--to-destination');
   const said = / -> (\S+)"/.exec(jump.text)?.[1];
   return {hostPort: to ?? said ?? `${name}, which is not in this text`, rewrite};
 }

@@ -1,7 +1,7 @@
 import {contains, familyOf, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import {keptWith, once} from '../../model/once.ts';
-import {matchOptionOf, optionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
+import {matchOptionOf, optionOf, type Rule, type Ruleset, targetOptionOf} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import {namespacedName, plural, servicePortText, someOf} from '../../model/text.ts';
@@ -260,7 +260,7 @@ function hostPortsBefore(rulesets: readonly Ruleset[], traces: readonly PortTrac
     const published = [...nat.chains.values()].filter(({name}) => /^(?:CNI-DN-|KUBE-HP-)/.test(name)).flatMap(chain => chain.rules());
     return published.flatMap(rule => {
       const port = matchOptionOf(rule, '--dport');
-      const to = rule.target?.options.find(({flag}) => flag === '--to-destination')?.values[0];
+      const to = targetOptionOf(rule, '--to-destination');
       const taken = servers.filter(server => String(server.port) === port && server.protocol.toLowerCase() === optionOf(rule, '-p'));
       if (to === undefined || taken.length === 0 || optionOf(rule, '-d') !== undefined) return [];
       return `host port ${port} (${rule.chain}, to ${to}) takes packets to ${someOf(taken.map(({address}) => `${address}:${port}`))}: in IPVS mode the node has these addresses, and ${hooks[ofPorts]?.target?.name} is asked before KUBE-SERVICES`;
@@ -292,7 +292,7 @@ export function takenEntries(rulesets: Iterable<Ruleset>, traces: readonly PortT
     }),
   );
   return rules.flatMap(rule => {
-    const to = rule.target?.options.find(({flag}) => flag === '--to-destination')?.values[0];
+    const to = targetOptionOf(rule, '--to-destination');
     const range = parseCidr(optionOf(rule, '-d') ?? '');
     if (to === undefined || range === null || rule.matches.some(({name}) => !/^(?:tcp|udp|sctp|comment)$/.test(name))) return [];
     const [protocol, port] = [optionOf(rule, '-p'), matchOptionOf(rule, '--dport')];

@@ -1,4 +1,4 @@
-import {type Rule, type Ruleset, optionOf} from '../../model/ruleset.ts';
+import {type Rule, type Ruleset, optionOf, targetOptionOf} from '../../model/ruleset.ts';
 
 /** The chain that redirects packets of one kind of client to kube-proxy: for an address, and for a port of the node. */
 export interface PortalChain {
@@ -37,7 +37,7 @@ export function portalRules(ruleset: Ruleset): readonly PortalRule[] {
 function portalRule(rule: Rule, chain: PortalChain): PortalRule {
   const inMatch = (flag: string): string =>
     rule.matches.flatMap(({options}) => options).find(other => other.flag === flag)?.values[0] ?? '';
-  const to = rule.target?.options.find(({flag}) => flag === '--to-ports' || flag === '--to-destination')?.values[0];
+  const to = targetOptionOf(rule, '--to-ports', '--to-destination');
   const proxyPort = Number(to?.split(':').at(-1));
   return {
     rule,
