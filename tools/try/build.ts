@@ -16,7 +16,7 @@ const {version} = packageJson;
 const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches|packet-in-map|cilium-checks)\.ts$/;
 /** Checks of such objects, and of routes, which find nothing there: their codes are all that is left of them, and empty lists of what others ask. */
 const checksOfApi =
-  /\/checks\/(?:objects\/[\w-]+|kernel\/st61[124]-[\w-]+|st11[89]-[\w-]+|st904-[\w-]+|promise-checks|traffic-checks)\.ts$/;
+  /\/checks\/(?:objects\/[\w-]+|kernel\/(?:st61[124]-[\w-]+|facts-checks)|st11[89]-[\w-]+|st904-[\w-]+|promise-checks|traffic-checks)\.ts$/;
 
 function codesIn(path: string): string {
   const text = readFileSync(path, 'utf8');
@@ -24,7 +24,8 @@ function codesIn(path: string): string {
     ([, name, code]) => `export const ${name} = {code: '${code}'};`,
   );
   const others = [...text.matchAll(/^export function\*? (\w+)/gm)].map(([, name]) => `export const ${name} = () => [];`);
-  return [...checks, ...others].join('\n');
+  const lists = [...text.matchAll(/^export const (\w+): readonly Check</gm)].map(([, name]) => `export const ${name} = [];`);
+  return [...checks, ...others, ...lists].join('\n');
 }
 
 /** The page as one file, with the core in it. An import of Node.js in the core that stand-ins.ts does not have fails the build. */
