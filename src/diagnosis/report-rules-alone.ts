@@ -1,6 +1,7 @@
 import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {rulesOf, servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
-import {staleBesideLists, takenEntries, whatTextSays} from '../analyze/services-in-rules/what-text-says.ts';
+import {takenEntries} from '../analyze/services-in-rules/taken-before.ts';
+import {staleBesideLists, whatTextSays} from '../analyze/services-in-rules/what-text-says.ts';
 import {onlyRules, printedByNft, type Report} from '../model/report.ts';
 import type {Finding, Observation, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
@@ -97,12 +98,12 @@ function besideLists(node: NodeDump, traces: readonly PortTrace[]): readonly Fin
 
 function takenByOthers(node: NodeDump, traces: readonly PortTrace[]): readonly Finding[] {
   const own = traces.filter(trace => trace.node === node.name);
-  const taken = takenEntries(rulesOf(node).rulesets.values(), own);
+  const taken = takenEntries(rulesOf(node), own);
   return asFindings(
     'entry-taken-by-other-rule',
-    taken.map(({trace: {node: name, family, service, port}, entry, to, rule}) => ({
+    taken.map(({trace: {node: name, family, service, port}, entry, effect, sources, rule}) => ({
       ...{node: name, family, service, port, entry, expected: [], actual: [rule]},
-      message: `packets to its ${entryText(entry)} are sent to ${to} by a rule that comes before kube-proxy's rules`,
+      message: `packets${sources.length === 0 ? '' : ` from ${someOf(sources)}`} to its ${entryText(entry)} ${effect} by a rule that comes before kube-proxy's rules`,
     })),
   );
 }

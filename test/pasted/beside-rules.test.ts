@@ -353,7 +353,9 @@ test('a host port takes the packets of a virtual server where it is asked before
     ].join('\n');
   const [ports, portals] = ['-m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT', '-j KUBE-SERVICES'];
   const shown = servers(server('10.96.0.1:443'));
-  expect(said(nat(ports, portals) + shown)).toMatch(/^host port 443 \(CNI-DN-aa, to 10\.244\.1\.7:443\) takes packets to 10\.96\.0\.1:443/);
+  expect(said(nat(ports, portals) + shown)).toMatch(
+    /^packets to the virtual server 10\.96\.0\.1:443 are sent to 10\.244\.1\.7:443, .* by a rule before kube-proxy's chains: "-A CNI-DN-aa /,
+  );
   expect(said(nat(portals, ports) + shown)).toBe('');
   expect(said(nat(ports, portals) + servers(server('10.96.0.1:6443')))).toBe('');
 });

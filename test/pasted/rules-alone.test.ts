@@ -393,6 +393,10 @@ describe('a rule of another program that translates packets to a cluster IP', ()
       '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-TCOU7JCQXEZGVUNU',
       '-A KUBE-SVC-TCOU7JCQXEZGVUNU -m comment --comment "shop/web:http -> 10.244.11.4:8080" -j KUBE-SEP-5V2UTJDVBQ73MZHD',
       '-A KUBE-SEP-5V2UTJDVBQ73MZHD -p tcp -m comment --comment "shop/web:http" -m tcp -j DNAT --to-destination 10.244.11.4:8080',
+      ...[
+        '-A KUBE-SERVICES -m addrtype --dst-type LOCAL -j KUBE-NODEPORTS',
+        '-A KUBE-NODEPORTS -p tcp -m comment --comment "shop/web:http" -m tcp --dport 30080 -j KUBE-SVC-TCOU7JCQXEZGVUNU',
+      ],
       ...['COMMIT', ''],
     ].join('\n');
   const taken = (text: string) =>
@@ -409,12 +413,69 @@ describe('a rule of another program that translates packets to a cluster IP', ()
   });
 
   test.each([
+    [
+      'redirects them',
+      [taker.replace(/DNAT .*/, 'REDIRECT --to-ports 8443'), hook],
+      'cluster IP 10.96.1.1:80 are sent to port 8443 of the node itself',
+    ],
+    [
+      'is in a chain of its own',
+      ['-A PREROUTING -d 10.96.0.0/12 -j MESH', taker.replace('PREROUTING', 'MESH'), hook],
+      'cluster IP 10.96.1.1:80 are sent to 10.9.9.9:80',
+    ],
+    ['accepts them', ['-A PREROUTING -d 10.96.0.0/12 -j ACCEPT', hook], 'cluster IP 10.96.1.1:80 are translated to no endpoint'],
+    [
+      'is for the node itself',
+      [taker.replace('PREROUTING', 'OUTPUT'), hook.replace('PREROUTING', 'OUTPUT')],
+      'cluster IP 10.96.1.1:80 are sent to 10.9.9.9:80',
+    ],
+    [
+      'is for the node port',
+      [
+        '-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER',
+        '-A DOCKER ! -i docker0 -p tcp -m tcp --dport 30080 -j DNAT --to-destination 172.17.0.2:80',
+        hook,
+      ],
+      'node port 30080 are sent to 172.17.0.2:80',
+    ],
+  ])('that %s is met on the path of the packet', (_, hooks, what) => {
+    expect(taken(textOf(...hooks))).toEqual([`packets to its ${what} by a rule that comes before kube-proxy's rules`]);
+  });
+
+  test('for some clients alone is said to be for them', () => {
+    expect(taken(textOf(taker.replace('-d', '-s 10.244.0.0/16 -d'), hook))).toEqual([
+      "packets from 10.244.0.0/16 to its cluster IP 10.96.1.1:80 are sent to 10.9.9.9:80 by a rule that comes before kube-proxy's rules",
+    ]);
+    expect(taken(textOf(taker.replace('-d', '-s 192.0.2.0/24 -d'), hook))).toEqual([]);
+  });
+
+  test('is found in another table of nftables that is asked before', () => {
+    const nft = (priority: string, rule: string) =>
+      `${textOf(hook)}table ip mesh {\n\tchain pre {\n\t\ttype nat hook prerouting priority ${priority}; policy accept;\n\t\t${rule}\n\t}\n}\n`;
+    const rule = 'ip daddr 10.96.1.1 tcp dport 80 dnat to 10.9.9.9:80';
+    expect(taken(nft('-110', rule))).toEqual([
+      "packets to its cluster IP 10.96.1.1:80 are sent to 10.9.9.9:80 by a rule that comes before kube-proxy's rules",
+    ]);
+    for (const other of [nft('-100', rule), nft('-90', rule), nft('-110', rule.replace('80 dnat', '443 dnat'))])
+      expect(taken(other)).toEqual([]);
+  });
+
+  test.each([
     ['comes after the jump to its chains', textOf(hook, taker)],
     ['sends them to its own endpoint', textOf(taker.replace('10.9.9.9:80', '10.244.11.4:8080'), hook)],
     ['is for another port', textOf(taker.replace('--dport 80', '--dport 443'), hook)],
     ['is for another address', textOf(taker.replace('10.96.1.1/32', '10.96.1.7/32'), hook)],
     ['has a condition that the text does not decide', textOf(taker.replace('-m tcp', '-m mark --mark 0x1 -m tcp'), hook)],
     ['is one of a text without the jump', textOf(taker)],
+    ['is for those of one interface', textOf(taker.replace('-d', '-i eth1 -d'), hook)],
+    [
+      'is asked by a part of the packets alone',
+      textOf(taker.replace('-m tcp', '-m statistic --mode random --probability 0.5 -m tcp'), hook),
+    ],
+    [
+      'is for addresses of the node',
+      textOf('-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER', taker.replace('PREROUTING', 'DOCKER'), hook),
+    ],
   ])('that %s takes none for certain', (_, text) => {
     expect(taken(text)).toEqual([]);
   });

@@ -1,7 +1,7 @@
-import {contains, familyOf, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
+import {familyOf, joinHostPort, parseAddress} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import {keptWith, once} from '../../model/once.ts';
-import {matchOptionOf, optionOf, type Rule, type Ruleset, targetOptionOf} from '../../model/ruleset.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import {namespacedName, plural, servicePortText, someOf} from '../../model/text.ts';
@@ -17,6 +17,7 @@ import {wholeText} from '../../parse/pasted/split-text.ts';
 import {parseSysctls} from '../../parse/network-facts.ts';
 import {endOfTrace, tracedPackets} from '../../parse/pasted/traced-packets.ts';
 import {beyondRules} from './beyond-rules.ts';
+import {type TakenEntry, takenEntries} from './taken-before.ts';
 import {type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
 import {unmetNftRules, unmetRules} from './what-rules-say.ts';
 
@@ -60,10 +61,9 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...waitingConnections(lines, fileText(node, 'conntrack')),
     ...capturedPackets(lines),
     ...strayFlows(fileText(node, 'conntrack'), traces),
-    ...translatedBefore(rulesets, traces),
+    ...takenBefore({...rules, nft}, traces),
     ...told([
       ...beyondRules(node, {lines, listed, traces, rulesets, nft}),
-      ...hostPortsBefore(rulesets, traces),
       ...rulesets.flatMap(unmetRules),
       ...rulesets.flatMap(notMasqueraded),
       ...(nft === null ? [] : unmetNftRules(nft)),
@@ -244,74 +244,18 @@ function besideLog(lines: readonly string[], traces: readonly PortTrace[]): stri
     : `the log says that kube-proxy opened ${someOf(lacked.map(([name, port]) => `${port} of ${name}`))}, and no rule of this text has it: these rules are of the other backend of iptables (iptables-legacy-save, iptables-nft-save show both), another program removed it, or the command left it out`;
 }
 
-/** In IPVS mode the node has the addresses of Services: a host port that is asked before takes their packets. */
-function hostPortsBefore(rulesets: readonly Ruleset[], traces: readonly PortTrace[]): readonly string[] {
-  const servers = traces
-    .filter(({service}) => service.namespace === 'ipvs')
-    .flatMap(({port: {protocol}, entries}) =>
-      entries.flatMap(({entry}) => (entry.kind === 'clusterIP' ? [{protocol, address: entry.address, port: entry.port}] : [])),
-    );
-  return rulesets.flatMap(({tables}) => {
-    const nat = tables.get('nat');
-    const hooks = nat?.chains.get('PREROUTING')?.rules() ?? [];
-    const ofPorts = hooks.findIndex(({target}) => target !== null && /^(?:CNI-HOSTPORT-DNAT|KUBE-HOSTPORTS)$/.test(target.name));
-    const ofServices = hooks.findIndex(({target}) => target?.name === 'KUBE-SERVICES');
-    if (nat === undefined || ofPorts < 0 || (ofServices >= 0 && ofServices < ofPorts)) return [];
-    const published = [...nat.chains.values()].filter(({name}) => /^(?:CNI-DN-|KUBE-HP-)/.test(name)).flatMap(chain => chain.rules());
-    return published.flatMap(rule => {
-      const port = matchOptionOf(rule, '--dport');
-      const to = targetOptionOf(rule, '--to-destination');
-      const taken = servers.filter(server => String(server.port) === port && server.protocol.toLowerCase() === optionOf(rule, '-p'));
-      if (to === undefined || taken.length === 0 || optionOf(rule, '-d') !== undefined) return [];
-      return `host port ${port} (${rule.chain}, to ${to}) takes packets to ${someOf(taken.map(({address}) => `${address}:${port}`))}: in IPVS mode the node has these addresses, and ${hooks[ofPorts]?.target?.name} is asked before KUBE-SERVICES`;
-    });
-  });
-}
-
-interface TakenEntry {
-  readonly trace: PortTrace;
-  readonly entry: PortTrace['entries'][number]['entry'];
-  /** The address of the entry, and its port. */
-  readonly at: string;
-  readonly to: string;
-  readonly rule: Rule;
-}
-
-/** Entries of Services whose packets a rule of another program translates before kube-proxy's chains are asked. */
-export function takenEntries(rulesets: Iterable<Ruleset>, traces: readonly PortTrace[]): readonly TakenEntry[] {
-  const rules = [...rulesets].flatMap(({tables}) =>
-    ['PREROUTING', 'OUTPUT'].flatMap(name => {
-      const all = tables.get('nat')?.chains.get(name)?.rules() ?? [];
-      return all.slice(
-        0,
-        Math.max(
-          0,
-          all.findIndex(({target}) => target?.name === 'KUBE-SERVICES'),
-        ),
-      );
-    }),
-  );
-  return rules.flatMap(rule => {
-    const to = targetOptionOf(rule, '--to-destination');
-    const range = parseCidr(optionOf(rule, '-d') ?? '');
-    if (to === undefined || range === null || rule.matches.some(({name}) => !/^(?:tcp|udp|sctp|comment)$/.test(name))) return [];
-    const [protocol, port] = [optionOf(rule, '-p'), matchOptionOf(rule, '--dport')];
-    return traces.flatMap(trace =>
-      trace.entries.flatMap(({entry, endpoints}) => {
-        const address = parseAddress(entry.address ?? '');
-        const isMeant = address !== null && contains(range, address) && [undefined, trace.port.protocol.toLowerCase()].includes(protocol);
-        const isTaken = isMeant && [undefined, String(entry.port)].includes(port) && !endpoints.some(({hostPort}) => hostPort === to);
-        return isTaken ? [{trace, entry, at: joinHostPort(address.text, entry.port), to, rule}] : [];
-      }),
-    );
-  });
-}
-
-function translatedBefore(rulesets: readonly Ruleset[], traces: readonly PortTrace[]): readonly TextFact[] {
-  return [...Map.groupBy(takenEntries(rulesets, traces), ({rule}) => rule)].map(([{text}, taken]) => {
-    const names = someOf([...new Set(taken.map(({trace: {service, port}, at}) => `${servicePortText(service, port)} (${at})`))]);
+/** Packets of Services that a rule of another program takes. In IPVS mode the node has their addresses, too. */
+function takenBefore(rules: RulesOfNode, traces: readonly PortTrace[]): readonly TextFact[] {
+  return [...Map.groupBy(takenEntries(rules, traces), ({rule, effect}) => `${effect} ${rule.line}`).values()].flatMap(taken => {
+    const [first] = taken;
+    if (first === undefined) return [];
+    const {effect, sources, rule} = first;
+    const nameOf = ({trace: {service, port}, at}: TakenEntry): string =>
+      service.namespace === 'ipvs' ? `the virtual server ${at}` : `${servicePortText(service, port)} (${at})`;
+    const from = sources.length === 0 ? '' : ` from ${someOf(sources)}`;
+    const other = effect.startsWith('are sent') ? ', which is no endpoint of it,' : '';
     return {
-      text: `packets to ${names} are sent to ${taken[0]?.to}, which is no endpoint of it, by a rule before kube-proxy's chains: "${text}" (table nat)`,
+      text: `packets${from} to ${someOf([...new Set(taken.map(nameOf))])} ${effect}${other} by a rule before kube-proxy's chains: "${rule.text}" (table ${rule.table})`,
       about: [...new Set(taken.map(({at}) => at))],
     };
   });
