@@ -99,6 +99,7 @@ export function ruleEffect(outcome: ConnectionOutcome, walkedProbe: WalkedProbe,
   const backend = effect.rule === null ? null : effectCase.backendOf(effect.rule);
   const rule = effect.rule === null || backend === null ? effect.rule : {...effect.rule, backend};
   return {
+    ...(isUnpromised(effect, walkedProbe.probe) ? {severity: 'info'} : {}),
     ...effect,
     rule,
     probe: walkedProbe.probe,
@@ -200,7 +201,7 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   const hook = decidedAt(outcome, effectCase.nft);
   const isForPod = probe.direct !== undefined && environment.isLocal(probe.packet.destination) !== true;
   const isSentOn = (path.some(rewrites) || isForPod) && hook !== 'input' && hook !== 'output';
-  const base = {rule, ...(policy === undefined ? {} : {policy}), ...(isUnpromised(probe) || isAside ? {severity: 'info' as const} : {})};
+  const base = {rule, ...(policy === undefined ? {} : {policy}), ...(isAside ? {severity: 'info' as const} : {})};
   const why = rule !== null && steers(rule) && outcome.reason !== undefined ? `, because ${outcome.reason}` : '';
   const by = `${causeText(rule, policy, effectCase)}${why}`;
   const usual = isSentOn
@@ -218,8 +219,8 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
 }
 
 /** The API promises cluster IPs to nobody outside. */
-function isUnpromised({entry, source}: Probe): boolean {
-  return entry.kind === 'clusterIP' && source.kind === 'outside';
+function isUnpromised({isLater}: Effect, {entry, source, senders}: Probe): boolean {
+  return entry.kind === 'clusterIP' && source.kind === 'outside' && !(isLater === true && senders?.areNodes === true);
 }
 
 /** What refuses packets, in words: a rule, or else the policy of a chain. */
@@ -274,7 +275,6 @@ function lostLater(
     isLater: true,
     rule,
     ...(packet === 'reply' ? {variant: 'lost-replies' as const} : {}),
-    ...(isUnpromised(probe) && probe.senders?.areNodes !== true ? {severity: 'info' as const} : {}),
   } as const;
   // No policy asks that connections are not tracked.
   if (rule !== null && isOfPolicy(rule) && !decides(rule))
