@@ -203,7 +203,7 @@ function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, podsOn, find}: Other
   if (node === null) return null;
   const isPod = isOwnPod?.(address.text) === true;
   if (node !== facts.name) {
-    const strange = strangeHop(facts, address, own => nodeOf(own) !== null);
+    const strange = strangeHop(facts, {address, node}, {isOfNode: own => nodeOf(own) !== null, nodeAt: nodeOf});
     const isNear = find(node)?.facts.hostIPs.some(text => isOnUplink(facts, parseAddress(text))) === true;
     if (strange !== null && isNear) return `${strange.hop}, which is the address of no Node`;
   } else if (isPod) {

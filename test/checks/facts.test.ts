@@ -607,12 +607,59 @@ const cases: readonly Case[] = [
   {
     ...{code: 'ST611', title: 'the next hop to pods of another node is the address of no Node', severity: 'warning'},
     fires: toPods('172.18.0.99', '172.18.0.13'),
-    says: 'packets for endpoints on node-b (10.244.12.9) go to 172.18.0.99, which is the address of no Node, although that of node-b is in the same network',
+    says: 'packets for endpoints on node-b (10.244.12.9) go to 172.18.0.99, which is the address of no Node, although node-b is in the network of this node',
     silent: {
       'it is that of the node': toPods('172.18.0.12', '172.18.0.13'),
       'it is a router elsewhere': toPods('172.19.0.99', '172.18.0.13'),
       'a router has the routes to all pods': toPods('172.18.0.99', '172.18.0.99'),
       'nodes reach one another by addresses that the API does not have': toPods('172.18.0.98', '172.18.0.99'),
+    },
+  },
+  {
+    ...{
+      code: 'ST611',
+      title: 'a route of another program leads to some pods of another node elsewhere than to their Node',
+      severity: 'warning',
+    },
+    fires: {routes: [...(toPods('172.18.0.12').routes ?? []), {dst: '10.244.12.0/25', gateway: '10.8.0.1', dev: 'eth1'}]},
+    says: 'packets for endpoints on node-b (10.244.12.9) go to 10.8.0.1, which is the address of no Node, although node-b is in the network of this node',
+    silent: {
+      'no route leads to their Node': {
+        routes: [...(toPods('172.18.0.13').routes ?? []), {dst: '10.244.12.0/25', gateway: '10.8.0.1', dev: 'eth1'}],
+      },
+      'it leads to none of them': {
+        routes: [...(toPods('172.18.0.12').routes ?? []), {dst: '10.244.12.128/25', gateway: '10.8.0.1', dev: 'eth1'}],
+      },
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'a route to the pods of another node names the interface of a pod here', severity: 'error'},
+    fires: podLinks([], {dst: '10.244.11.5', dev: 'veth9'}, {dst: '10.244.12.0/24', dev: 'veth9'}),
+    says: 'go to veth9, the interface of a pod of this node: what Services send there does not arrive.',
+    silent: {
+      'no pod here is behind it, as where nodes are containers': podLinks([], {dst: '10.244.12.0/24', dev: 'veth9'}),
+      'it leads to a gateway': podLinks(
+        [],
+        {dst: '10.244.11.5', dev: 'veth9'},
+        {dst: '10.244.12.0/24', gateway: '10.89.0.3', dev: 'veth9'},
+      ),
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'packets to one pod of the node leave by the uplink', severity: 'warning'},
+    fires: podLinks(
+      [],
+      {dst: '10.244.11.5', dev: 'veth9'},
+      {dst: '10.244.11.4', dev: 'eth0'},
+      {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+    ),
+    says: 'packets for endpoints on this node (10.244.11.4) leave by eth0, while those for others here go to an interface of their pod',
+    silent: {
+      'all pods are behind it': podLinks([], ...['10.244.11.4', '10.244.11.5'].map(dst => ({dst, dev: 'eth0'})), {
+        dst: 'default',
+        gateway: '172.18.0.1',
+        dev: 'eth0',
+      }),
     },
   },
   {

@@ -137,6 +137,18 @@ export const conditions: readonly Scenario[] = [
     load: [sh('ip route add 10.244.13.0/24 via 172.18.0.12; ip route replace 10.244.12.0/24 via 172.18.0.99')],
   },
   {name: 'next-hop-of-nobody-beside', load: [sh('ip route replace 10.244.12.0/24 nexthop via 172.18.0.12 nexthop via 172.18.0.99')]},
+  {name: 'pod-by-uplink', load: [sh('ip route replace 10.244.11.5 dev eth0')]},
+  {name: 'far-pods-by-link-of-pod', load: [sh('ip route replace 10.244.12.0/24 dev cali4')]},
+  {
+    name: 'vpn-takes-some-pods',
+    load: [uplink(['address add 10.8.0.2/24 dev eth1', 'route add 10.244.12.0/25 via 10.8.0.1'])],
+  },
+  {name: 'ip-rule-nodes-off-link', load: [uplink(['rule add pref 5270 lookup 52', 'route add 172.18.0.0/16 dev eth1 table 52'])]},
+  // Clients outside may see another address than the one that they asked: nobody promised them cluster IPs.
+  {
+    name: 'nft-dnat-one-endpoint',
+    load: [nftPort('prerouting', 'ip daddr 10.96.1.5 tcp dport 80 dnat to 10.244.12.4:8080')],
+  },
   {name: 'bridge-of-pods-down', load: [bridgeOfPods, sh('ip link set cni0 down')], isIPv4Only: true},
   {name: 'bridge-port-told', load: [bridgeOfPods, sh('bridge link set dev cali4 flood off learning off')], isIPv4Only: true},
   {name: 'far-pod-via-pod', load: [sh('ip route add 10.244.12.4 via 10.244.11.4 dev cali4 onlink')]},

@@ -24,6 +24,7 @@ import {
   isLocalRouteMissing,
   isLoopbackDown,
   isUnroutedHere,
+  leavesByUplink,
   otherUplink,
   podLink,
   routedAstray,
@@ -146,9 +147,12 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
 function doubtOf(facts: NodeFacts, destination: Address, query: RouteQuery): string | null {
   const way = downWay(facts.network ?? noNetworkFacts, destination, query);
   if (way !== null) return `${way.dev}, one of the next hops to ${destination.text}, has no carrier: what the kernel sends there is lost`;
-  const gateway = isPodHere(facts, destination) ? gatewayInPlaceOfLink(facts, destination, query) : null;
-  if (gateway === null) return null;
-  return `the node sends what is for ${destination.text}, a pod of its own, to the default gateway ${gateway}: whether the network brings it back is not known`;
+  if (!isPodHere(facts, destination)) return null;
+  const gateway = gatewayInPlaceOfLink(facts, destination, query);
+  const isOut = leavesByUplink(facts, routeOf(facts.network ?? noNetworkFacts, destination, query));
+  if (gateway === null && !isOut) return null;
+  const where = gateway === null ? `by ${facts.primaryInterface}` : `to the default gateway ${gateway}`;
+  return `the node sends what is for ${destination.text}, a pod of its own, ${where}: whether the network brings it back is not known`;
 }
 
 function isPodHere(facts: NodeFacts, {family, value}: Address): boolean {

@@ -19,6 +19,8 @@ import {
   downPodLinks,
   isOnUplink,
   leadsToNoNode,
+  leavesByUplink,
+  linksOfPods,
   misledTo,
   networksOnLink,
   nodesBehind,
@@ -194,11 +196,14 @@ export function misledPods(
 ): readonly {readonly to: string; readonly found: readonly Unrouted[]}[] {
   const holders = [byAddress(podAddresses(context, family)), nodesByInternalIP(context.api)] as const;
   const network = networkOf(context);
-  const nodeAt = (address: string): string | null => holders[1].get(address)?.node ?? null;
+  const nodeAt = nodeWith(context);
   const found = (network.routes[family] ?? []).flatMap(({to: cidr, hops}) => {
     const isSingle = cidr.prefix === bitsOf(family);
     const isAside = ({dev, gateway}: (typeof hops)[number]): boolean =>
-      gateway === null && (leadsToNoNode(context.facts, dev) || nodesBehind(network, {family, value: cidr.base}, nodeAt).length > 0);
+      gateway === null &&
+      (leadsToNoNode(context.facts, dev) ||
+        linksOfPods(context.facts).has(dev ?? '') ||
+        nodesBehind(network, {family, value: cidr.base}, nodeAt).length > 0);
     if (!isSingle && !hops.some(isAside)) return [];
     const text = cidr.text.replace(/\/.*/, '');
     const inside = isSingle
@@ -228,6 +233,10 @@ const nodesByInternalIP = once(({nodes}: ApiObjects) => {
   return new Map(single.map(holder => [holder.address.text, holder]));
 });
 
+function nodeWith({api}: NodeCheckContext): (address: string) => string | null {
+  return address => nodesByInternalIP(api).get(address)?.node ?? null;
+}
+
 /** The default gateway of the node, and whether a route leads to it; null without one. */
 export function defaultRoute(
   context: NodeCheckContext,
@@ -251,14 +260,14 @@ export function podsBehindStrangers(
   family: Family,
 ): readonly (Unrouted & NonNullable<ReturnType<typeof strangeHop>>)[] {
   const known = nodeAddresses(context.api);
-  return [...Map.groupBy(routesToPods(context, family), ({node}) => node)].flatMap(([node, [first]]) => {
-    if (first === undefined) return [];
-    const {address} = first;
-    const strange = node === context.facts.name ? null : strangeHop(context.facts, address, own => known.has(own));
+  const hops = {isOfNode: (address: string) => known.has(address), nodeAt: nodeWith(context)};
+  const found = routesToPods(context, family).flatMap(({address, node}) => {
+    const strange = node === context.facts.name ? null : strangeHop(context.facts, {address, node}, hops);
     const object = strange === null ? undefined : nodeObject(context.api, node);
     const isNear = object !== undefined && internalIPs(object).some(own => isOnUplink(context.facts, parseAddress(own)));
     return strange !== null && isNear ? [{node, addresses: [address.text], ...strange}] : [];
   });
+  return groupBy(found, ({node}) => node).flatMap(([first]) => first ?? []);
 }
 
 /**
@@ -298,10 +307,15 @@ export function downTunnel(facts: NodeFacts): string | null {
 }
 
 /**
- * Endpoints of this node to which packets take the default gateway, while others here have interfaces of their own. Tables for packets by some
- * interface may name those whose network asks the gateway for them, such as pods with a security group of AWS.
+ * Endpoints of this node to which packets take the default gateway, or leave by the interface of the node's address, while others here have
+ * interfaces of their own. Tables for packets by some interface may name those whose network asks the gateway for them, such as pods with a
+ * security group of AWS.
  */
-export function podsWithoutRoute(context: NodeCheckContext, family: Family, isUsual: (route: RouteResult) => boolean): readonly string[] {
+export function podsWithoutRoute(
+  context: NodeCheckContext,
+  family: Family,
+  {gateway, isUsual}: NonNullable<ReturnType<typeof defaultRoute>>,
+): readonly {readonly way: string; readonly addresses: readonly string[]}[] {
   const single = bitsOf(family);
   const named = new Set((networkOf(context).routes[family] ?? []).flatMap(({to}) => (to.prefix === single ? [to.base] : [])));
   const [own, others] = partition(
@@ -309,5 +323,9 @@ export function podsWithoutRoute(context: NodeCheckContext, family: Family, isUs
     ({address}) => named.has(address.value),
   );
   const hasOwn = own.some(({route}) => route.kind === 'unicast' && route.gateway === null);
-  return hasOwn ? others.flatMap(({address, route}) => (isUsual(route) ? [address.text] : [])) : [];
+  const textsOf = (pods: typeof own): readonly string[] => pods.map(({address}) => address.text);
+  return [
+    {way: `go to the default gateway ${gateway}`, addresses: textsOf(hasOwn ? others.filter(({route}) => isUsual(route)) : [])},
+    {way: `leave by ${context.facts.primaryInterface}`, addresses: textsOf(own.filter(({route}) => leavesByUplink(context.facts, route)))},
+  ].filter(({addresses}) => addresses.length > 0);
 }

@@ -100,7 +100,7 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
   for (const {node, addresses, hop, isOneOfSeveral} of podsBehindStrangers(context, family))
     yield {
       severity: 'warning',
-      message: `${isOneOfSeveral ? 'a share of the ' : ''}packets for endpoints on ${node} (${addresses.join(', ')}) go to ${hop}, which is the address of no Node, although that of ${node} is in the same network: what Services send there may not arrive.`,
+      message: `${isOneOfSeveral ? 'a share of the ' : ''}packets for endpoints on ${node} (${addresses.join(', ')}) go to ${hop}, which is the address of no Node, although ${node} is in the network of this node: what Services send there may not arrive.`,
       ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip neighbour show ${hop}`),
     };
   for (const {dev, isOneOfSeveral, addresses} of downWays(context, family)) {
@@ -165,13 +165,13 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       message: `packets for endpoints on this node (${someOf(cut.addresses)}) go to the default gateway ${usual.gateway}, while an interface of pods is down (${someOf(cut.down)}): what Services send there is lost.`,
       ...run(commandLine`ip route get ${cut.addresses[0] ?? ''}`, commandLine`ip link show ${cut.down[0] ?? ''}`),
     };
-  const own = cut === null ? podsWithoutRoute(context, family, usual.isUsual) : [];
-  if (own.length > 0)
+  const own = cut === null ? podsWithoutRoute(context, family, usual) : [];
+  for (const {way, addresses} of own)
     yield {
       severity: 'warning',
-      message: `packets for endpoints on this node (${someOf(own)}) go to the default gateway ${usual.gateway}, while those for others here go to an interface of their pod: what Services send there may not arrive.`,
+      message: `packets for endpoints on this node (${someOf(addresses)}) ${way}, while those for others here go to an interface of their pod: what Services send there may not arrive.`,
       remedy: 'Delete the pod: another one gets a route. The log of the network plugin on this node may say why this one has none.',
-      ...run(commandLine`ip route get ${own[0] ?? ''}`),
+      ...run(commandLine`ip route get ${addresses[0] ?? ''}`),
     };
   const astray = podsAstray(context, family).filter(({node}) => own.length === 0 || node !== context.node.name);
   if (cut !== null || astray.length === 0) return;

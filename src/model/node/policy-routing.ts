@@ -31,8 +31,9 @@ export interface Astray {
 /**
  * Whether policy routing sends a packet by a default route, although table main leads to a pod of the node, into a tunnel, or by a gateway
  * of its own to another node; or by a default route without a gateway, which asks for the address where nobody has it; or to the node
- * itself, as proxies let it deliver what they marked. Null if it does not, or if that is not known. The routes of other tables that name the
- * pod's network, such as those of an encrypted network of pods, lead there in another way.
+ * itself, as proxies let it deliver what they marked; or out of the network of an interface, to another one that is in it no more than at the
+ * address. Null if it does not, or if that is not known. The routes of other tables that name the pod's network, such as those of an encrypted
+ * network of pods, lead there in another way.
  */
 export function routedAstray(facts: NodeFacts, destination: Address, query: RouteQuery): Astray | null {
   const {network = noNetworkFacts} = facts;
@@ -50,8 +51,10 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   if (route.kind === 'local') return {way: 'to the node itself', instead: usual.dev, rule: cause()};
   if (route.kind !== 'unicast' || isSame(route, usual) || !(leadsToPods(facts, family, usual) || asksForAll(facts, route))) return null;
   const rule = cause();
-  const isDefault = isDefaultWay(network, route, family, query) || (asksForAll(facts, route) && isByDefaultOf(network, rule, destination));
-  if (!isDefault) return null;
+  const isAway =
+    isDefaultWay(network, route, family, query) ||
+    (asksForAll(facts, route) && (isByDefaultOf(network, rule, destination) || isOffLink(facts, destination, usual, route)));
+  if (!isAway) return null;
   // Branch interfaces of AWS send what pods of theirs send to a gateway of their own, which leads back to each pod.
   const isUsualGateway = usual.gateway !== null && isDefaultWay(withUsualRules(network), route, family);
   if (rule !== null && rule.iif !== null && route.gateway !== null && !isUsualGateway) return null;
@@ -134,6 +137,20 @@ export function isLoopbackDown({links}: NetworkFacts): boolean {
   return links?.some(({isUp}) => isUp) === true && links.some(({name, isUp}) => name === 'lo' && !isUp);
 }
 
+/** The interfaces of pods that a route to a single pod of the node names. */
+export const linksOfPods = once((facts: NodeFacts): ReadonlySet<string> => {
+  const {network = noNetworkFacts, primaryInterface} = facts;
+  const isOfPod = ({to: {family, base, prefix, text}, table}: Route): boolean =>
+    table === 'main' && prefix === bitsOf(family) && isPodHere(facts, {family, value: base, text: text.replace(/\/.*/, '')});
+  const named = families.flatMap(family => (network.routes[family] ?? []).filter(isOfPod).flatMap(({hops}) => hops.map(({dev}) => dev)));
+  return new Set(named.filter(dev => dev !== null && dev !== primaryInterface && podsBehind(network, dev)) as readonly string[]);
+});
+
+/** Whether packets for a pod of the node leave by the interface of the node's address, while others here have interfaces of their own. */
+export function leavesByUplink(facts: NodeFacts, route: RouteResult): boolean {
+  return route.kind === 'unicast' && route.dev === facts.primaryInterface && route.gateway === null && linksOfPods(facts).size > 0;
+}
+
 /** The default gateway to which the node sends packets for an address, while other pods have links of their own; null if it does not. */
 export function gatewayInPlaceOfLink({network = noNetworkFacts}: NodeFacts, destination: Address, query: RouteQuery): string | null {
   if (network.links?.some(({isPeerElsewhere, isUp}) => isPeerElsewhere && isUp) !== true) return null;
@@ -204,19 +221,26 @@ export function isLocalRouteMissing({hostIPs, addresses, allAddresses, network =
 }
 
 /**
- * The next hop to an address, or one of several, on the link of the node's own one, if no Node has its address while other next hops are
- * Nodes; null if there is none. Where all are routers, or other addresses of nodes, none is strange. Nor is that of a default route.
+ * The next hop to an address, or one of several, on the link of the node's own one or in place of the Node that a wider route leads to, if no
+ * Node has its address while other next hops are Nodes; null if there is none. Where all are routers, or other addresses of nodes, none is
+ * strange. Nor is that of a default route.
  */
 export function strangeHop(
   facts: NodeFacts,
-  address: Address,
-  isOfNode: (address: string) => boolean,
+  {address, node}: {readonly address: Address; readonly node: string},
+  {isOfNode, nodeAt}: {readonly isOfNode: (address: string) => boolean; readonly nodeAt: (address: string) => string | null},
 ): {readonly hop: string; readonly isOneOfSeveral: boolean} | null {
   const {network = noNetworkFacts} = facts;
   const route = routeOfServices(facts, address);
   const gateways = route.kind === 'unicast' ? (route.gateways ?? [route.gateway ?? '']) : [];
   const {ofDefault, ofOthers} = gatewaysOf(network)[address.family];
-  const hop = gateways.find(one => isOnUplink(facts, parseAddress(one)) && !isOfNode(one) && !ofDefault.has(one));
+  const isInPlace = (hop: Address): boolean =>
+    gateways.length === 1 &&
+    !hop.text.startsWith('fe80:') &&
+    !isPodHere(facts, hop) &&
+    nodesBehind(network, address, nodeAt).includes(node);
+  const isStrange = (hop: Address | null): boolean => hop !== null && (isOnUplink(facts, hop) || isInPlace(hop));
+  const hop = gateways.find(one => !isOfNode(one) && !ofDefault.has(one) && isStrange(parseAddress(one)));
   return hop !== undefined && ofOthers.some(isOfNode) ? {hop, isOneOfSeveral: gateways.length > 1} : null;
 }
 
@@ -494,6 +518,11 @@ type Unicast = Way<'unicast'>;
 function isDefaultWay(network: NetworkFacts, route: Unicast, family: Family, query: RouteQuery = {}): boolean {
   const [anywhere] = outsideOf(family);
   return anywhere !== undefined && isSame(route, routeOf(network, anywhere, query));
+}
+
+/** Whether a route leaves the network that the usual way finds an address in. */
+function isOffLink(facts: NodeFacts, address: Address, usual: Unicast, route: Unicast): boolean {
+  return usual.gateway === null && isHome(facts, usual.dev, address) && !isHome(facts, route.dev, address);
 }
 
 /** Whether the table that a rule leads to has nothing for an address but a default route. */
