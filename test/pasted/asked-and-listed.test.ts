@@ -113,6 +113,16 @@ describe('manifests', () => {
       expect(answer(text, '504 Gateway Time-out')).not.toContain('NetworkPolicy near');
     expect(answer(policy(near))).not.toContain('NetworkPolicy near');
   });
+
+  test('that comes from outside is told of policies that admit pods alone', () => {
+    const policy = (peer: string) =>
+      `kind: NetworkPolicy\napiVersion: networking.k8s.io/v1\nmetadata:\n  name: near\nspec:\n  podSelector: {}\n  ingress:\n  - from:\n    - ${peer}\n`;
+    const [near, late] = ['podSelector: {matchLabels: {app: front}}', 'the NodePort gives: 504 Gateway Time-out'];
+    expect(answer(policy(near), late)).toContain('NetworkPolicy near admits pods alone: a client outside of the cluster');
+    for (const text of [`${policy(near)}    - ipBlock: {cidr: 0.0.0.0/0}`, policy('ipBlock: {cidr: 192.0.2.0/24}')])
+      expect(answer(text, late)).not.toContain('admits pods alone');
+    expect(answer(policy(near), '504 Gateway Time-out')).not.toContain('admits pods alone');
+  });
 });
 
 describe('networks', () => {

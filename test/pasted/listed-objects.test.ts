@@ -180,3 +180,30 @@ test('external IPs that are addresses of nodes are named, and not those that a l
   expect(noDump(Buffer.from(row('NodePort') + nodes))).toContain('externalIPs of web has 192.0.2.9, the address of node node-b');
   expect(noDump(Buffer.from(row('LoadBalancer') + nodes))).not.toContain('externalIPs');
 });
+
+test('Endpoints in which programs write who leads are no Services without endpoints', () => {
+  const rows = [
+    'NAMESPACE   NAME   ENDPOINTS   AGE',
+    'kube-system   kube-scheduler   <none>   5d',
+    'kube-system   example.com-nfs   <none>   5d',
+  ];
+  expect(said(...rows)).not.toContain('no endpoint');
+  expect(said(...rows, 'kube-system   metrics   <none>   5d')).toContain('kube-system/metrics: no endpoint');
+});
+
+test('a program that is not served is told beside a list, and pods of DNS in the range of Services are', () => {
+  const rows = ['NAMESPACE   NAME   ENDPOINTS   AGE', 'kube-system   kube-dns   10.96.0.46:53   5d', ''];
+  const error = 'Get "https://10.96.0.1:443/version": dial tcp 10.96.0.1:443: i/o timeout';
+  expect(said(...rows, error)).toMatch(
+    /endpoint of kube-system\/kube-dns has 10\.96\.0\.46, and 10\.96\.0\.1 \(default\/kubernetes\) is a cluster IP/,
+  );
+  expect(said(...rows, error)).toContain('A program does not reach 10.96.0.1:443 (i/o timeout)');
+  expect(said(...rows.map(row => row.replace('10.96.0.46', '10.244.0.46')), error)).not.toContain('overlap');
+});
+
+test('Endpoints that no controller copies are told, unless they are those of a leader', () => {
+  const object = (more: string) =>
+    `apiVersion: v1\nkind: Endpoints\nmetadata:\n  name: db\n  labels:\n    endpointslice.kubernetes.io/skip-mirror: "true"\n${more}subsets:\n- addresses:\n  - ip: 192.0.2.4\n  ports:\n  - port: 5432\n`;
+  expect(said(object(''))).toContain('Endpoints db have the label endpointslice.kubernetes.io/skip-mirror');
+  expect(said(object('  annotations:\n    control-plane.alpha.kubernetes.io/leader: "{}"\n'))).not.toContain('skip-mirror');
+});

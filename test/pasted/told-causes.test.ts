@@ -366,3 +366,64 @@ test('a client that gets no answer from a cluster IP is told who reaches it, and
     'has lines of a log of kube-proxy. The line is shortened',
   );
 });
+
+describe('what people tell in their own words', () => {
+  test.each([
+    [
+      'a policy',
+      'I see that you have a default drop policy on your forward table.',
+      'the policy of filter/FORWARD is DROP, as the text says',
+    ],
+    ['a policy that is set', 'Docker had set the FORWARD chain policy to DROP.', 'the policy of filter/FORWARD is DROP, as the text says'],
+    ['what mended it', 'It works once I run\n```\nsudo iptables -P FORWARD ACCEPT\n```', 'where that helps, it was DROP'],
+    ['a firewall that was switched off', 'Stopping the firewalld service on all nodes fixes it.', 'without firewalld packets arrive'],
+    ['a pod that asks itself', 'curl from the api pod itself hangs, others are fine', 'hairpin mode'],
+    ['a node that is left out', 'It had node.kubernetes.io/exclude-from-external-load-balancers set', 'serves no load balancer'],
+  ])('about %s is told', (_, text, what) => {
+    expect(answer(`${text}\n`)).toContain(what);
+  });
+
+  test.each([
+    ['a firewall that makes no difference', 'Disabling firewalld does not fix the problem.'],
+    ['a unit that sets the policy', 'ExecStartPost=/sbin/iptables -P FORWARD ACCEPT'],
+    ['a listing', 'Chain FORWARD (policy ACCEPT)'],
+  ])('about %s is not', (_, text) => {
+    expect(answer(`${text}\n`)).not.toMatch(shows);
+  });
+
+  test('kubelet says of a pod that it does not reach itself', () => {
+    expect(
+      answer('W0301 docker_manager.go:2199] Hairpin setup failed for pod "grafana-x1_kube-system(cc-1)": exec: "nsenter"\n'),
+    ).toContain('kubelet cannot let the pod grafana-x1 reach itself');
+  });
+});
+
+test('pods of several nodes on the bridges of Docker are told, and those of one node are not', () => {
+  const row = (name: string, ip: string, node: string) => `${name}   1/1   Running   0   3d   ${ip}   ${node}\n`;
+  const heading = 'NAME   READY   STATUS   RESTARTS   AGE   IP   NODE\n';
+  expect(answer(heading + row('web-1', '172.17.0.2', 'n1') + row('web-2', '172.17.0.2', 'n2'))).toContain(
+    'pods of n1, n2 have addresses of 172.17',
+  );
+  expect(answer(heading + row('web-1', '172.17.0.2', 'n1') + row('web-2', '172.17.0.3', 'n1'))).not.toContain('172.17.0.0/16');
+  expect(answer(heading + row('web-1', '172.17.1.2', 'n1') + row('web-2', '172.17.2.2', 'n2'))).not.toContain('172.17.0.0/16');
+});
+
+test('packets of IPIP that a firewall stops are told', () => {
+  expect(answer('[UFW BLOCK] IN=eth0 OUT= MAC=aa SRC=192.0.2.4 DST=192.0.2.5 LEN=80 TTL=64 PROTO=4\n')).toContain(
+    'a firewall stops IPIP 192.0.2.4',
+  );
+});
+
+test('several Services of one cause have a verb in the plural', () => {
+  const line = (name: string) => `W1 controller.go:1 Service "shop/${name}" does not have any active Endpoint.\n`;
+  expect(answer(line('a') + line('b'))).toContain('shop/a, shop/b have no ready endpoint');
+  expect(answer(line('a'))).toContain('shop/a has no ready endpoint');
+});
+
+test('a chain of nftables that refuses all that passes the node is told', () => {
+  const table = (...rules: readonly string[]) =>
+    `table inet filter {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy accept;\n${rules.map(rule => `\t\t${rule}\n`).join('')}\t}\n}\n`;
+  const end = 'reject with icmpx type admin-prohibited';
+  expect(said(table('ct state established,related accept', end))).toContain(`"${end}" of inet filter forward stops every packet`);
+  for (const text of [table('iifname "cali*" accept', end), table('tcp dport 22 reject'), table()]) expect(said(text)).toBe('');
+});

@@ -188,16 +188,22 @@ export function unmetNftRules({tables}: NftRuleset): readonly string[] {
         chain.name,
         chain.rules().flatMap(rule => nftPublication(rule, chains)),
       ),
-      ...(chain.base?.hook === 'forward' &&
-      chain.base.policy === 'drop' &&
-      chain.complete &&
-      chain.rules().every(({body}) => isNarrowOfNft(body))
-        ? [
-            `the policy of ${id} ${chain.name} is drop, and no rule of it accepts packets between pods, whatever the table of kube-proxy accepts`,
-          ]
-        : []),
+      ...(chain.base?.hook === 'forward' ? stoppedInForward(id, chain) : []),
     ]),
   );
+}
+
+/** A policy or a rule for all packets that stops those between pods, too. */
+function stoppedInForward(id: string, chain: NftChain): readonly string[] {
+  const bodies = chain.rules().map(({body}) => body.replace(/\bcounter(?: packets \d+ bytes \d+)? ?/, ''));
+  const at = bodies.findIndex(body => /^(?:log\b.* )?(?:drop|reject(?: with .*)?)$/.test(body));
+  const isEnd = at >= 0 || (chain.base?.policy === 'drop' && chain.complete);
+  if (!isEnd || !bodies.slice(0, at < 0 ? undefined : at).every(isNarrowOfNft)) return [];
+  return [
+    at < 0
+      ? `the policy of ${id} ${chain.name} is drop, and no rule of it accepts packets between pods, whatever the table of kube-proxy accepts`
+      : `"${bodies[at]}" of ${id} ${chain.name} stops every packet that passes the node, and no rule before it accepts those between pods, whatever the table of kube-proxy accepts`,
+  ];
 }
 
 /** Only packets of connections that exist, or by interfaces that are not those of pods. */

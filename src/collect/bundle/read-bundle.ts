@@ -83,7 +83,7 @@ function listOfConnections(content: Buffer): string | null {
   if (told === undefined) return null;
   const {line, original, reply} = told;
   const way = isTranslated(told)
-    ? `its packets go to ${joinHostPort(reply.source, reply.sourcePort)}${told === stale ? `, which is none of the endpoints that kubectl lists (${someOf(listedFor(told))}), and go there as long as they come` : ''}`
+    ? `its packets go to ${joinHostPort(reply.source, reply.sourcePort)}${told === stale ? `, which is none of the endpoints that kubectl lists (${someOf(listedFor(told))}), and go there as long as they come` : ''}${told.state === 'SYN_SENT' ? ', which does not answer, or its answers do not come back through this node: it may be a former endpoint' : ''}`
     : `no rule translated ${original.destination}, and rules are not asked again while this connection lasts`;
   return `is a list of tracked connections, without rules. Of the one on line ${line}, ${way}. To check it, put it into a bundle as nodes/NAME/conntrack`;
 }

@@ -116,23 +116,30 @@ function unansweredPings(lines: readonly string[], services: readonly ListedServ
 /** Policies that let nothing pass, where the text has none that lets something pass, and pods that a policy admits from its own namespace alone. */
 function closedByPolicies(lines: readonly string[]): readonly string[] {
   if (!lines.some(line => line.includes('NetworkPolicy'))) return [];
+  const isFromOutside = lines.some(line => /\b(?:NodePort|LoadBalancer|node port|load balancer)\b/.test(line));
   const policies = fromObjects(lines, ({kind, metadata, spec}) => {
     if (kind !== 'NetworkPolicy') return [];
     const {podSelector, policyTypes = ['Ingress'], ingress, egress} = (spec ?? {}) as PolicySpec;
     const isAll = Object.keys(podSelector ?? {}).length === 0;
     const ways = policyTypes.map(type => (type === 'Egress' ? 'out of' : 'into')).join(' and ');
     const {name = '', namespace} = (metadata ?? {}) as {readonly name?: string; readonly namespace?: string};
-    const near = (ingress ?? [])
-      .flatMap(({from}) => from ?? [])
-      .flatMap(peer => (peer.namespaceSelector === undefined ? pairsOf(peer.podSelector?.matchLabels) : []));
+    const peers = (ingress ?? []).flatMap(({from}) => from ?? []);
+    const isOfPods = peers.length > 0 && (ingress ?? []).every(({from}) => from?.every(({ipBlock}) => ipBlock === undefined) === true);
+    const near = peers.flatMap(peer => (peer.namespaceSelector === undefined ? pairsOf(peer.podSelector?.matchLabels) : []));
     return {
       passes: [...(ingress ?? []), ...(egress ?? [])].length > 0,
-      near:
-        near.length === 0
+      near: [
+        ...(isOfPods && isFromOutside
+          ? [
+              `NetworkPolicy ${name} admits pods alone: a client outside of the cluster, which comes by a node port or a load balancer, is none, and needs an ipBlock`,
+            ]
+          : []),
+        ...(near.length === 0
           ? []
           : [
               `NetworkPolicy ${name} admits pods with ${near.join(', ')} of ${namespace === undefined ? 'its own namespace' : `namespace ${namespace}, its own,`} alone: a podSelector without a namespaceSelector in the same entry of "from" selects no pod of another namespace, such as that of an ingress controller`,
-            ],
+            ]),
+      ],
       text: `NetworkPolicy ${name} lets nothing ${ways} ${isAll ? 'the pods of its namespace' : 'the pods that it selects'}${policyTypes.includes('Egress') ? ' (no requests to DNS either)' : ''}, unless another policy does: the network plugin drops the packets, whatever the rules of kube-proxy`,
     };
   });
@@ -149,4 +156,5 @@ interface PolicySpec {
 interface PolicyPeer {
   readonly podSelector?: {readonly matchLabels?: Readonly<Record<string, string>>};
   readonly namespaceSelector?: object;
+  readonly ipBlock?: object;
 }

@@ -18,6 +18,7 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     stoppedPods,
     unreadyNodes,
     withoutPlugin,
+    bridgesOfDocker,
     withoutBackends,
     failedInserts,
     closedByUfw,
@@ -107,6 +108,16 @@ function withoutPlugin(lines: readonly string[]): readonly string[] {
 }
 
 const ofPlugin = /calico|flannel|canal|cilium|weave|kube-router|antrea|kindnet|ovn|aws-node|azure-cni|multus|tigera/;
+
+/** Pods of several nodes in the network that Docker gives to its bridge on each. */
+function bridgesOfDocker(lines: readonly string[]): readonly string[] {
+  const nodes = podsIn(lines).flatMap(({ip, node}) => (ip?.startsWith('172.17.0.') === true && node !== null ? node : []));
+  return new Set(nodes).size < 2
+    ? []
+    : [
+        `pods of ${someOf([...new Set(nodes)])} have addresses of 172.17.0.0/16, which Docker has on each node: without a network plugin pods of one node do not reach those of another`,
+      ];
+}
 
 /** Rows of `kubectl get nodes`. */
 function unreadyNodes(lines: readonly string[]): readonly string[] {

@@ -42,13 +42,18 @@ export function stoppedPackets(lines: readonly string[]): readonly StoppedPacket
     const field = (name: string): string => new RegExp(` ${name}=(\\S+)`).exec(rest)?.[1] ?? '';
     const port = Number(field('DPT'));
     const isOfPods = [into, out].some(name => podInterface.test(name)) || (into !== '' && out !== '');
-    if (!isOfPods && !isPortOfKubernetes(port)) return [];
+    // Calico sends what is for pods of other nodes as IPIP.
+    if (!isOfPods && !isPortOfKubernetes(port) && field('PROTO') !== '4') return [];
     const [source, destination] = [field('SRC'), field('DST')];
     const to = port > 0 ? joinHostPort(destination, port) : destination;
     const by = [into === '' ? '' : `in by ${into}`, out === '' ? '' : `out by ${out}`].filter(part => part !== '').join(', ');
     const words = prefix.replace(/^.*\[/, '').trim();
     return [
-      {source, destination: to, text: `a firewall stops ${field('PROTO')} ${source} → ${to} (${by}), as its log line "${words}" says`},
+      {
+        source,
+        destination: to,
+        text: `a firewall stops ${field('PROTO').replace(/^4$/, 'IPIP')} ${source} → ${to} (${by}), as its log line "${words}" says`,
+      },
     ];
   });
 }

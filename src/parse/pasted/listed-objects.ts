@@ -187,6 +187,7 @@ export const listedIn = once((lines: readonly string[]): Listed => {
   const withoutReady = new Set<string>();
   const selectors = new Map<string, string>();
   for (const {name, field} of rowsOf(lines)) {
+    if (noService.test(name)) continue;
     selectors.set(name, field('SELECTOR'));
     if (field('ADDRESSTYPE') !== '') {
       const service = name.replace(/-[a-z0-9]{5}$/, '');
@@ -230,12 +231,16 @@ export const listedIn = once((lines: readonly string[]): Listed => {
       ),
       ...unsliced(inSlices, new Set([...texts.keys()].filter(name => !empty.has(name)))),
       ...misnamedPorts(objects),
+      ...fromObjects(lines, unmirrored),
       ...failedProbes(lines),
       ...(empty.size === 0 ? [] : unreadyPods(lines)),
-      ...mixedRanges(lines, services),
+      ...mixedRanges(lines, services, texts),
     ],
   };
 });
+
+/** Endpoints in which programs write who leads, until 1.20 and in provisioners: no Service has a dot in its name. */
+const noService = /^(?:kube-system\/)?kube-(?:controller-manager|scheduler)$|\./;
 
 /** MetalLB and kube-vip set no ipMode but VIP, and Kubernetes before 1.29 has no other. Up to 1.23 kube-proxy writes KUBE-XLB- and KUBE-FW-. */
 const withoutMode = /metallb|kube-?vip|\bKUBE-XLB-|\sv1\.[12]\d\.\d/i;
@@ -432,6 +437,18 @@ function unselected(selectors: readonly (readonly [string, string])[], pods: rea
       ? `the pods that the selector of ${name} matches are not ready: ${someOf(selected.map(({what, unready}) => `${what} (${unready})`))}`
       : [];
   });
+}
+
+/** Endpoints that somebody wrote, and that no controller copies for kube-proxy. */
+function unmirrored({kind, metadata}: Fields): readonly string[] {
+  const {name = '', labels, annotations} = (metadata ?? {}) as NonNullable<ServiceObject['metadata']>;
+  return kind === 'Endpoints' &&
+    labels?.['endpointslice.kubernetes.io/skip-mirror'] === 'true' &&
+    annotations?.['control-plane.alpha.kubernetes.io/leader'] === undefined
+    ? [
+        `Endpoints ${name} have the label endpointslice.kubernetes.io/skip-mirror: no EndpointSlice is made of them, which kube-proxy follows`,
+      ]
+    : [];
 }
 
 /** kube-proxy finds the endpoints of a port by its name. */

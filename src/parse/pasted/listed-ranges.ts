@@ -12,14 +12,24 @@ interface Holder {
 export function mixedRanges(
   lines: readonly string[],
   services: readonly {readonly name: string; readonly clusterIPs: readonly string[]}[],
+  endpoints: ReadonlyMap<string, readonly string[]>,
 ): readonly string[] {
   const held = (ip: string | null | undefined, text: string): readonly Holder[] => {
     const address = parseAddress(ip ?? '');
     return address?.family === 'IPv4' ? [{text, address}] : [];
   };
-  const own = services.flatMap(({name, clusterIPs}) => clusterIPs.flatMap(ip => held(ip, `${ip} (${name})`)));
+  // The first address of the range of Services is that of default/kubernetes.
+  const asked = lines.flatMap(line => /\bdial tcp (\d+\.\d+\.\d+\.1):443: /.exec(line)?.[1] ?? []);
+  const own = [...services, {name: 'default/kubernetes', clusterIPs: asked}].flatMap(({name, clusterIPs}) =>
+    clusterIPs.flatMap(ip => held(ip, `${ip} (${name})`)),
+  );
   const pods = podsIn(lines).flatMap(({name, status, ip}) => (status === 'Running' ? held(ip, `pod ${name} has ${ip}`) : []));
-  const shared = pods.flatMap(pod => {
+  const ofDns = [...endpoints].flatMap(([name, texts]) =>
+    /(?:^|\/)kube-dns$/.test(name)
+      ? texts.flatMap(text => held(text.split(':')[0], `an endpoint of ${name} has ${text.split(':')[0]}`))
+      : [],
+  );
+  const shared = [...pods, ...ofDns].flatMap(pod => {
     const service = own.find(({address}) => address.value >> 8n === pod.address.value >> 8n);
     return service === undefined
       ? []

@@ -6,7 +6,7 @@ import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
 import {capturedPackets, waitingConnections} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
-import {clientErrors, refusedClients} from './client-errors.ts';
+import {type ClientError, clientErrors, refusedClients} from './client-errors.ts';
 import {ingressPorts, undeclaredPorts} from './declared-ports.ts';
 import {listedIn, listedObjects} from './listed-objects.ts';
 import {listedSettings} from './listed-ranges.ts';
@@ -69,11 +69,11 @@ export function answerOfText(content: Buffer): string | null {
     `is a log of kube-proxy alone, ${said}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
   if (failure !== '') return ofLog(`in which no failure is known. Its last error is: ${failure}${shortenedText([failure])}`);
   const [client] = clientErrors(lines);
-  const asked = client === undefined ? null : `${joinHostPort(client.host, client.port)} (${client.why})`;
+  const unreached = client === undefined ? null : unreachedText(client);
   if (objects !== null)
-    return `is what kubectl prints, without rules. ${objects.map(text => `${text}. `).join('')}To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
-  if (client !== undefined)
-    return `shows a program that does not reach ${asked}${programs[client.port] === undefined ? '' : `, the port of ${programs[client.port]}`}: ${meaningOf(client.why)}.${/\.0\.1:443 /.test(asked ?? '') ? ofKubernetes : ''} What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
+    return `is what kubectl prints, without rules. ${[...objects, ...(unreached === null ? [] : [`A program ${unreached}`])].map(text => `${text}. `).join('')}To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
+  if (unreached !== null)
+    return `shows a program that ${unreached}. What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (log !== null) return ofLog('without an error');
   const settings = listedSettings(lines);
   if (settings !== null) return settings;
@@ -84,9 +84,15 @@ export function answerOfText(content: Buffer): string | null {
   return null;
 }
 
+function unreachedText({host, port, why}: ClientError): string {
+  const asked = joinHostPort(host, port);
+  const program = programs[port] === undefined ? '' : `, the port of ${programs[port]}`;
+  return `does not reach ${asked} (${why})${program}: ${meaningOf(why)}${/\.0\.1:443$/.test(asked) ? ofKubernetes : ''}`;
+}
+
 /** The first address of the usual ranges of Services. */
 const ofKubernetes =
-  ' If this is the cluster IP of default/kubernetes, kube-proxy of the node has no rule for it, or its endpoint, the API server, is not reached: curl -k to the address of kubectl get endpoints kubernetes shows which.';
+  '. If this is the cluster IP of default/kubernetes, kube-proxy of the node has no rule for it, or its endpoint, the API server, is not reached: curl -k to the address of kubectl get endpoints kubernetes shows which';
 
 /** What is known by its port. */
 const programs: Readonly<Record<number, string>> = {

@@ -80,8 +80,18 @@ Kernel's RPF check is set to 'loose'
   calico-node ends, since rp_filter is 2 (loose), and does not connect the pods of its node: set net.ipv4.conf.all.rp_filter to 1 or 0, or IgnoreLooseRPF (FELIX_IGNORELOOSERPF)
 \b(?:[Ee]xternal|assigned|[Ll]oad ?[Bb]alancer)[ -][Ii][Pp]s? (?:is |are |does |do )?not (?:ping|respond\w* to ping)
   the address of a load balancer need not answer ping: rules translate the ports of the Service alone. curl to a port, and arping from the same network, show whether it is reached
-\bIP?[Tt]ables FORWARD policy is DROP\b
-  the policy of filter/FORWARD is DROP, as microk8s inspect says: packets of pods are dropped where no rule accepts them
+(?:FORWARD|[Ff]orward)(?: chain)?(?:'s)?(?: default)? policy (?:is|was|set to|of|to) "?DROP|(?:DROP|[Dd]rop) policy (?:on|of|for|in) (?:the |your |my )?(?:FORWARD|[Ff]orward)\b|policy of (?:the )?FORWARD(?: chain)? (?:is|was) DROP
+  the policy of filter/FORWARD is DROP, as the text says: packets of pods are dropped where no rule before accepts them. Docker sets it; a network plugin, or iptables -P FORWARD ACCEPT, lets them pass
+^(?!.*ExecStart).*\biptables (?:-w )?(?:-P|--policy) FORWARD ACCEPT
+  the text sets the policy of filter/FORWARD to ACCEPT: where that helps, it was DROP, as Docker sets it, and packets of pods were dropped, as no rule accepted them
+\b(?:[Dd]isabl|[Ss]topp|[Tt]urn|[Ff]lush)(?:ing|ed)(?: off)? (?:the |my )?(firewalld|ufw|iptables|firewall)(?:(?!n't| not | no )[^.])*?\b(?:fix|work|solv|resolv|help)
+  without $1 packets arrive, as the text says: its rules drop or refuse those of pods or of other nodes. The networks of pods and Services, their interfaces and the ports of the network plugin must pass it
+Hairpin setup failed for pod "([^"_]+)_
+  kubelet cannot let the pod $1 reach itself through its own Service (hairpin mode): the end of its log line says why
+\bfrom (?:within |inside )?(?:the |a )?(?:[\w-]+ ){0,3}(?:pod|Pod|container) itself\b|\b[Pp]ods? (?:can ?not|can't|is unable to|are unable to|does not|doesn't) (?:access|reach|connect to|talk to|resolve) (?:itself|themselves|its own|their own)\b
+  a pod that its own Service sends back to itself gets an answer only where the interface of the pod has hairpin mode (hairpinMode of the network plugin; cat /sys/class/net/cni0/brif/*/hairpin_mode) and such packets are masqueraded
+node\.kubernetes\.io/(exclude-from-external-load-balancers)
+  a node with the label $1 serves no load balancer: clouds send nothing to it, and MetalLB announces no address from it (kubeadm gives it to control planes). Remove the label, or set ignoreExcludeLB of MetalLB
 \b(\w+_cache): neighbor table overflow
   the kernel has no place for more neighbors ($1) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes
 `;
@@ -112,7 +122,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|FORWARD policy is|neighbor table/;
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|policy|P FORWARD|(?:ing|ed)(?: off)? (?:the |my )?(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
@@ -128,7 +138,9 @@ export function toldCauses(lines: readonly string[]): readonly string[] {
     });
     return [...Map.groupBy(found, ([, ...rest]) => rest.join(' ')).values()].map(alike => {
       const groups = [someOf([...new Set(alike.map(([first = '']) => first))]), ...(alike[0]?.slice(1) ?? [])];
-      return typeof text === 'string' ? text.replaceAll(/\$(\d)/g, (_, place) => groups[Number(place) - 1] ?? '') : text(...groups);
+      if (typeof text !== 'string') return text(...groups);
+      const of = groups[0]?.includes(', ') === true ? text.replace(/\$1 has\b/, '$1 have').replace('Service $1', 'Services $1') : text;
+      return of.replaceAll(/\$(\d)/g, (_, place) => groups[Number(place) - 1] ?? '');
     });
   });
 }

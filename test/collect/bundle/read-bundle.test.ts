@@ -260,6 +260,10 @@ describe('a bare dump', () => {
       'is a list of tracked connections, without rules. Of the one on line 1, no rule translated 10.10.10.10',
     );
     await expect(refusal('10.244.1.7')).rejects.toThrow('its packets go to 10.244.1.7:80');
+    const opening = `tcp 6 119 SYN_SENT src=172.18.0.1 dst=10.10.10.10 sport=6000 dport=80 [UNREPLIED] src=10.244.1.7 dst=172.18.0.2 sport=80 dport=6000\n`;
+    await expect(readBundle(join(folder.bundle({file: opening}), 'file'))).rejects.toThrow(
+      'its packets go to 10.244.1.7:80, which does not answer',
+    );
     // Of several, the one that goes nowhere.
     const both = join(folder.bundle({file: `${flow('10.244.1.7')}${flow('10.10.10.10')}`}), 'file');
     await expect(readBundle(both)).rejects.toThrow('Of the one on line 2, no rule translated 10.10.10.10');
