@@ -229,17 +229,18 @@ function observed(context: NodeCheckContext, broken: readonly BrokenPromise[], c
   return {
     ...(families.length === 1 && family !== undefined ? {family} : {}),
     affects: affectedServices(ports),
-    message: `${cause}: ${effectsOf(broken)} (${plural(ports.length, 'Service port')}: ${names})`,
+    message: `${cause}: ${effectsOf(broken, 3)} (${plural(ports.length, 'Service port')}: ${names})`,
+    gist: effectsOf(broken, 1),
     ...showArguments(context),
   };
 }
 
-function effectsOf(broken: readonly BrokenPromise[]): string {
+function effectsOf(broken: readonly BrokenPromise[], max: number): string {
   const effects = Map.groupBy(broken, ({breach, entry}) => `${entryNames[entry]}s ${breachWords[breach]}`);
   const texts = [...effects].map(
     ([what, own]) => `packets from ${[...new Set(own.map(({sender}) => senderWords[sender]))].join(', ')} to ${what}`,
   );
-  return someOf(texts, {max: 3, noun: 'effect'});
+  return someOf(texts, {max, noun: 'effect'});
 }
 
 const senderWords: Readonly<Record<BrokenPromise['sender'], string>> = {

@@ -23,7 +23,7 @@ import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import {leavesModeToDefault} from '../expect/proxy-config.ts';
 import {families, joinHostPort} from '../model/address.ts';
 import {partition} from '../model/lists.ts';
-import type {AffectedService, Observation} from '../model/finding.ts';
+import type {Observation} from '../model/finding.ts';
 import {isKernelTooOldForNftables, type NodeFacts} from '../model/node/node-facts.ts';
 import {configMapPlaces} from '../model/proxy-config.ts';
 import {type Chain, type Ruleset, type RuleText, ruleTextOf} from '../model/ruleset.ts';
@@ -35,6 +35,7 @@ import {endsOf, type Outcome} from '../trace/packet.ts';
 import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {iptables, listPlace, onNode, restart, run} from './commands/commands.ts';
+import {affectedServices} from './symptom-observations.ts';
 
 export const twoBackends: Check<'ST501'> = {
   code: 'ST501',
@@ -56,9 +57,9 @@ export const twoBackends: Check<'ST501'> = {
 function contradiction(
   {family, nft, legacy}: NodeCheckContext['backends'][number],
   context: NodeCheckContext,
-): Pick<Observation, 'severity' | 'message' | 'actual' | 'affects' | 'command'> {
+): Pick<Observation, 'severity' | 'message' | 'gist' | 'actual' | 'affects' | 'command'> {
   const [used, other] = context.rulesets.get(family)?.backend === 'legacy' ? [legacy, nft] : [nft, legacy];
-  const differing = serviceChains(other).filter(name => hasOthers(other.chain('nat', name), used.chain('nat', name)));
+  const differing = serviceChains(other).filter(name => linesOf(other.chain('nat', name), used.chain('nat', name)).length > 0);
   const show = onNode(context, commandLine`${`${iptables(family)}-${backendName(other)}-save`} -t nat`);
   if (differing.length === 0) {
     const message = 'iptables-legacy and iptables-nft both hold Service rules, and agree so far: kube-proxy keeps up only one of them';
@@ -67,22 +68,34 @@ function contradiction(
   const contested = contestedPorts({used, other}, context);
   const [first] = contested;
   const names = contested.map(({entry}) => entry.port.servicePortName);
+  const does = `iptables-${backendName(other)} ${first?.text ?? ''}`;
   const which =
     first === undefined
       ? `in ${plural(differing.length, 'chain')} (such as ${differing[0] ?? ''})`
-      : `about ${someOf(names, {max: 3, noun: 'Service port'})}: iptables-${backendName(other)} ${first.text}`;
-  const message = `iptables-legacy and iptables-nft both hold Service rules and disagree ${which}. Packets pass both, and the backend whose hook runs first decides`;
+      : `about ${someOf(names, {max: 3, noun: 'Service port'})}: ${does}`;
+  const gist = `both backends of iptables hold Service rules${first === undefined ? ', and disagree' : `, and ${does}`}`;
   return {
     severity: 'error',
-    message,
-    ...(contested.length === 0 ? {} : {affects: contested.map(({entry: {port}}) => affectedPort(port))}),
+    message: `iptables-legacy and iptables-nft both hold Service rules and disagree ${which}. Packets pass both, and the backend whose hook runs first decides`,
+    gist,
+    ...(areOf(
+      contested,
+      differing.flatMap(name => linesOf(other.chain('nat', name), used.chain('nat', name))),
+    )
+      ? {affects: affectedServices(contested.map(({entry: {port}}) => port))}
+      : {}),
     actual: first?.rules ?? labelled(other.chain('nat', differing[0] ?? '')?.rules() ?? [], other).slice(0, 4),
     ...show,
   };
 }
 
-function affectedPort({namespace, service: name, portName, port}: ServicePort): AffectedService {
-  return {namespace, name, ports: [portName === '' ? String(port) : portName]};
+/** Each of these rules names one of the Service ports, by its comment or its cluster IP: no other Service is concerned. */
+function areOf(contested: readonly Contested[], lines: readonly string[]): boolean {
+  const isOf = (line: string, {servicePortName, clusterIP, protocol, port}: ServicePort): boolean =>
+    line.includes(`"${servicePortName} `) ||
+    line.includes(`"${servicePortName}"`) ||
+    (line.includes(`-d ${clusterIP}/`) && line.includes(`-p ${protocol.toLowerCase()} `) && line.includes(`--dport ${port} `));
+  return lines.every(line => contested.some(({entry}) => isOf(line, entry.port)));
 }
 
 interface Contested {
@@ -136,15 +149,13 @@ function backendName({backend}: Ruleset): string {
   return backend ?? 'nft';
 }
 
-/** Lists of jumps to Services may be shorter; any other chain is one Service's own. */
-function hasOthers(chain: Chain | undefined, used: Chain | undefined): boolean {
-  if (chain === undefined || chain.text() === used?.text()) return false;
-  if (used === undefined || (chain.name !== 'KUBE-SERVICES' && chain.name !== 'KUBE-NODEPORTS')) return chain.ruleCount > 0;
+/** The rules that the chain in use has not. Lists of jumps to Services may be shorter; any other chain is one Service's own. */
+function linesOf(chain: Chain | undefined, used: Chain | undefined): readonly string[] {
+  if (chain === undefined || chain.ruleCount === 0 || chain.text() === used?.text()) return [];
+  const lines = chain.text().split('\n');
+  if (used === undefined || (chain.name !== 'KUBE-SERVICES' && chain.name !== 'KUBE-NODEPORTS')) return lines;
   const known = new Set(used.text().split('\n'));
-  return chain
-    .text()
-    .split('\n')
-    .some(line => !known.has(line));
+  return lines.filter(line => !known.has(line));
 }
 
 function serviceChains(ruleset: Ruleset): readonly string[] {

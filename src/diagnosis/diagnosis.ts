@@ -179,7 +179,7 @@ export class Diagnosis implements OpenDiagnosis {
     const {service, code, affects} = finding;
     if (service === undefined) {
       const isByName = this.#options.byName === true;
-      if (affects !== undefined && (code.startsWith('ST7') || (isByName && namesServices(finding))))
+      if (affects !== undefined && (code.startsWith('ST7') || namesServices(finding)))
         return affects.some(one => this.#cluster.names().requested.has(namespacedName(one)));
       if (!isByName || !affectsAllServices(finding)) return true;
       return this.services.some(asked => concernsFamily(finding, familiesOf(asked)));

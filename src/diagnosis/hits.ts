@@ -155,8 +155,8 @@ function hitsOfClients(finding: Finding): Hits {
 /** `shop/web:http`, `3 Service ports`. */
 function nameOf({service, port, affects = []}: Finding): string {
   if (service !== undefined) return servicePortText(service, port);
-  const ports = affects.reduce((sum, {ports: own}) => sum + own.length, 0);
-  return ports === 0 ? 'Services' : plural(ports, 'Service port');
+  const names = affects.flatMap(one => one.ports.map(name => servicePortText(one, {name})));
+  return names.length === 1 ? (names[0] ?? '') : names.length === 0 ? 'Services' : plural(names.length, 'Service port');
 }
 
 interface Effect {

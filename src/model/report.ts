@@ -176,9 +176,9 @@ export function affectsAllServices({code, severity, node, service}: Finding): bo
   return severity === 'error' && node !== undefined && service === undefined && code !== 'ST205';
 }
 
-/** An error of the node affects these Services alone. Where two backends disagree about some, it may affect all. */
-export function namesServices({code, affects}: Pick<Finding, 'code' | 'affects'>): boolean {
-  return affects !== undefined && code !== 'ST501';
+/** An error of the node affects these Services alone. */
+export function namesServices({affects}: Pick<Finding, 'affects'>): boolean {
+  return affects !== undefined;
 }
 
 /** A fault of one family is no fault of a Service that has only the other; one whose families are not known may have both. */

@@ -116,7 +116,8 @@ const fits: Readonly<Record<string, CauseTest>> = {
     config.version.value.minor !== configAfter.version.value.minor &&
     item.all.some(({zoneHints, nodeHints}) => zoneHints !== null || nodeHints !== null),
   'session-affinity': ({effect}) => effect === 'affinity',
-  'localhost-node-ports': ({probe}) => probe.kind === 'localhost',
+  'localhost-node-ports': ({probe, config, configAfter}) =>
+    probe.kind === 'localhost' && (config.mode.value !== configAfter.mode.value || config.mode.value === 'nftables'),
   'unused-ports': ({probe}) => probe.kind === 'unused-port',
   'health-check-ports': ({probe}) => probe.kind === 'health-check',
   'third-party-firewalls': ({is, was}) => isByOthers(is) || isByOthers(was),

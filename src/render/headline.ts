@@ -235,8 +235,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST402: (finding, block) =>
     `a rule of another program drops or refuses ${partOf(block)}${finding.variant === 'lost-replies' ? 'replies' : 'packets'}${where(finding, block)}`,
   ST403: ({gist}) => gist ?? 'a rule on the path cannot be evaluated',
-  ST501: ({affects: [first] = []}) =>
-    `both backends of iptables hold Service rules, and disagree${first === undefined ? '' : ` about ${namespacedName(first)}`}`,
+  ST501: ({gist}) => gist ?? 'both backends of iptables hold Service rules',
   ST502: byVariant('rules of another proxy mode are left behind', {
     'every-sync-fails': 'kube-proxy cannot sync, chains of an older version are left behind',
   }),
@@ -279,9 +278,9 @@ const what: Readonly<Record<string, string | Words>> = {
   ST612: 'packets in a tunnel are masqueraded a second time',
   ST613: 'the MTU of pods differs from other nodes',
   ST614: 'node ports do not answer on 127.0.0.1, loopback routing is off',
-  ST701: 'a setting of kube-proxy breaks what the API promises',
-  ST702: "kube-proxy does not tell the node's pods from other clients",
-  ST703: 'a known bug of this kube-proxy breaks what the API promises',
+  ST701: ({gist = 'what the API promises is broken'}) => `${gist}, because of a setting of kube-proxy`,
+  ST702: ({gist}) => `kube-proxy does not tell the node's pods from other clients${gist === undefined ? '' : `, ${gist}`}`,
+  ST703: ({gist = 'what the API promises is broken'}) => `${gist}, because of a known bug of this kube-proxy`,
   ST801: ({endpoint, variant, gist}, {others}) =>
     variant === 'lacks-entry'
       ? others.length === 0 && gist !== undefined

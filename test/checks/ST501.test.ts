@@ -1,4 +1,7 @@
 import {expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {headlineOf} from '../../src/render/verdict-line.ts';
+import {diagnosed} from '../diagnosed.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {findingsOf, summaryOf, containing, type Scenario, scenario} from '../scenario.ts';
 
@@ -26,6 +29,30 @@ test('two backends that differ in one chain contradict each other, and the chain
       actual: expect.arrayContaining([containing('--to-destination 10.244.12.5:8080')]),
     },
   ]);
+});
+
+test('two backends that disagree about one Service leave the others in sync, in a trace too', async () => {
+  const snapshot = await snapshotOf('faults/split-brain');
+  const report = diagnosed(snapshot);
+  expect(headlineOf(report)).toMatch(
+    /^FAULTY: shop\/web on node-c: both backends of iptables hold Service rules, and iptables-legacy sends shop\/web:http to 10\.244\.99\.99:8080 \(ST501\); .*27 in sync, 4 with findings/,
+  );
+  expect(report.findings.find(({code}) => code === 'ST501')?.hits?.effect).toBe('may have connections for shop/web:http sent elsewhere');
+  expect(headlineOf(diagnose(snapshot, {toolVersion: '0.0.0', selects: ({metadata: {name}}) => name === 'manual'}))).toBe(
+    'OK: shop/manual is in sync on all 3 nodes',
+  );
+});
+
+test('two backends may disagree about every Service if a rule of theirs names none', async () => {
+  const given = await twice();
+  given.file(
+    'node-c',
+    'iptables-legacy-save',
+    legacy(given).replace('*nat', '*nat\n:KUBE-SVC-AAAAAAAAAAAAAAAA - [0:0]\n-A KUBE-SVC-AAAAAAAAAAAAAAAA -j RETURN'),
+  );
+  const [found] = diagnosed(given.snapshot()).findings.filter(({code}) => code === 'ST501');
+  expect(found).toMatchObject({severity: 'error'});
+  expect(found).not.toHaveProperty('affects');
 });
 
 test('two equal backends are a warning: only one of them is kept up to date', async () => {

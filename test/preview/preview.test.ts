@@ -226,6 +226,13 @@ describe('versions in one mode', () => {
     expect(previewOf(await snapshotOf('nftables/1.36'), {version: 'v1.37.0'})).toMatchObject({changes: [], advice: []});
   });
 
+  test('a version that treats terminating endpoints in another way is the reason, also at node ports on loopback addresses', async () => {
+    const found = previewOf(await snapshotOf('healthy/1.36-iptables'), {version: 'v1.20.0'});
+    const local = found.changes.filter(({source: {address}}) => address === '127.0.0.1');
+    expect(local.length).toBeGreaterThan(0);
+    expect(local.map(({cause}) => cause.id)).not.toContain('localhost-node-ports');
+  });
+
   test('1.33.6 serves packets of the node itself that 1.32 and 1.33.5 dropped before translation', async () => {
     const snapshot = await snapshotOf('nftables/1.31');
     expect(previewOf(snapshot, {version: 'v1.33.5'}).changes).toEqual([]);

@@ -51,7 +51,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     ...archiveFlag,
     'for-node': Flags.string({description: 'write the rules of this node', aliases: ['node'], helpValue: 'NODE', helpGroup: 'NODES'}),
     ...manifestFlags,
-    full: Flags.boolean({description: 'base rules too, so that the text can be loaded; always with -A', helpGroup: 'OUTPUT'}),
+    full: Flags.boolean({description: 'base rules too, so that the text can be loaded; always with -A and -o json', helpGroup: 'OUTPUT'}),
     family: Flags.string({description: 'print one family only', options: ['IPv4', 'IPv6'], helpGroup: 'OUTPUT'}),
     ...connectionFlags,
     ...settingFlags,

@@ -263,8 +263,10 @@ function placeOf(node: string | null, service: Finding['service']): string {
   return JSON.stringify([node, service === undefined ? null : namespacedName(service)]);
 }
 
-/** Whether a finding of the node concerns this port in this family. */
-export function isOfTrace({family, port}: Finding, trace: PortTrace): boolean {
+/** Whether a finding of the node concerns this port of this Service in this family. */
+export function isOfTrace({family, port, service, affects}: Finding, trace: PortTrace): boolean {
+  const named = service === undefined ? affects : [service];
+  if (named?.some(one => namespacedName(one) === namespacedName(trace.service)) === false) return false;
   const isOfPort = port === undefined || (port.protocol === trace.port.protocol && port.port === trace.port.port);
   return isOfPort && (family === undefined || family === trace.family);
 }
@@ -287,9 +289,10 @@ const thirdPartyCodes: ReadonlySet<string> = new Set(['ST303', 'ST401', 'ST402',
 function alertsOf(findings: readonly Finding[], isDrawn: boolean): readonly string[] {
   return findings
     .filter(({code, service}) => service === undefined || !(isDrawn && drawnCodes.has(code)))
-    .map(({code, name, severity, service, message}) =>
-      service === undefined ? `${code} ${name}, all Services of the node: ${message}` : `${code} ${severity} ${name}: ${message}`,
-    );
+    .map(({code, name, severity, service, affects, message}) => {
+      const isOfAll = service === undefined && affects === undefined;
+      return isOfAll ? `${code} ${name}, all Services of the node: ${message}` : `${code} ${severity} ${name}: ${message}`;
+    });
 }
 
 const drawnCodes: ReadonlySet<string> = new Set([...thirdPartyCodes, 'ST201', 'ST202', 'ST203', 'ST204', 'ST206', 'ST208', 'ST212']);

@@ -337,7 +337,9 @@ export function fineText({nodes}: Report, cells: MatrixCells, fine: readonly str
   // What a Service without families is, IPv4 alone or both, is not known.
   const isKnown = hit.every(([first = '']) => cells.familiesOf(first).length > 0);
   const isSure = errors.some(error => isOfEachService(error) && (isKnown || error.family !== 'IPv6'));
-  const text = `the other ${plural(hit.flat().length, 'Service')}: ${isSure ? '' : 'may be '}affected by ${codes} on ${nodeList(broken)}${isChecked ? `, in sync on every other ${where}` : ''}`;
+  const [only = '', ...more] = hit.flat();
+  const named = more.length === 0 ? escapeText(only) : `the other ${more.length + 1} Services`;
+  const text = `${named}: ${isSure ? '' : 'may be '}affected by ${codes} on ${nodeList(broken)}${isChecked ? `, in sync on every other ${where}` : ''}`;
   return left.length === 0 ? text : `${text}; ${plural(left.flat().length, 'Service')}: ${leftText}`;
 }
 

@@ -1,5 +1,5 @@
 import {append} from '../../model/lists.ts';
-import type {Finding, ServiceName} from '../../model/finding.ts';
+import type {Finding} from '../../model/finding.ts';
 import {entryText} from '../../model/service-port.ts';
 import {
   type CountedRule,
@@ -105,20 +105,15 @@ function nodeTree(group: readonly PortTrace[], last: boolean, options: TreeOptio
 /** `  ✗ ST604 below`: what concerns the path, and no mark of the tree shows, such as replies that the kernel drops. */
 function unseenCodes(group: readonly PortTrace[], {findings, style}: TreeOptions): readonly string[] {
   if (isFaultyGroup(group)) return [];
-  const own = findings.filter(finding => group.some(trace => trace.node === finding.node && concerns(finding, trace)));
+  const own = findings.filter(
+    finding => !finding.code.startsWith('ST9') && group.some(trace => trace.node === finding.node && isOfTrace(finding, trace)),
+  );
   return [...Map.groupBy(own, ({code}) => code)].map(([code, all]) => {
     const nodes = [...new Set(all.flatMap(({node}) => node ?? []))];
     const where = nodes.length < group.length ? ` on ${nodeList(nodes)}` : '';
     const isError = all.some(({severity}) => severity === 'error');
     return (isError ? style.red : style.yellow)(`  ${isError ? '✗' : '!'} ${code}${where}, below`);
   });
-}
-
-function concerns(finding: Finding, trace: PortTrace): boolean {
-  const {service, affects, code} = finding;
-  const isOfService = (one: ServiceName): boolean => one.namespace === trace.service.namespace && one.name === trace.service.name;
-  const isNamed = service === undefined ? affects === undefined || affects.some(isOfService) : isOfService(service);
-  return isNamed && !code.startsWith('ST9') && isOfTrace(finding, trace);
 }
 
 function unservedLines(address: UnservedAddress, last: boolean, {style, width}: TreeOptions): readonly string[] {

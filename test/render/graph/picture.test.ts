@@ -55,7 +55,7 @@ test('a third-party rule stands between the client whose packets it intercepts a
 describe('a finding that no box shows is above the path, on the affected nodes only', () => {
   test.each([
     ['faults/no-prerouting-hook', 'ST301 services-chain-not-hooked, all Services of the node: '],
-    ['faults/split-brain', 'ST501 two-backends, all Services of the node: '],
+    ['faults/split-brain', 'ST501 error two-backends: iptables-legacy and iptables-nft '],
     ['faults/no-hairpin', 'ST211 error masquerade-mismatch: shop/web:http: packets from endpoint'],
   ])('%s', async (capture, start) => {
     const pictures = picturesOf(await traced(capture, 'shop/web'), few);
