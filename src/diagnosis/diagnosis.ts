@@ -13,7 +13,6 @@ import {newestKnownMinor, type ProxyVersion} from '../model/proxy-config.ts';
 import {
   affectsAllServices,
   concernsFamily,
-  namesServices,
   countServices,
   type NodeReport,
   type Report,
@@ -172,15 +171,14 @@ export class Diagnosis implements OpenDiagnosis {
   }
 
   /**
-   * The findings of a node that concern no Service, or a requested one. What the API promises of other Services is not asked, nor what is
-   * wrong in a family that no Service asked for by name has.
+   * The findings of a node that concern no Service, or a requested one: not what is wrong for others alone, nor in a family that no Service
+   * asked for by name has.
    */
   #isAsked(finding: Finding): boolean {
-    const {service, code, affects} = finding;
+    const {service, affects = []} = finding;
     if (service === undefined) {
       const isByName = this.#options.byName === true;
-      if (affects !== undefined && (code.startsWith('ST7') || namesServices(finding)))
-        return affects.some(one => this.#cluster.names().requested.has(namespacedName(one)));
+      if (affects.length > 0) return affects.some(one => this.#cluster.names().requested.has(namespacedName(one)));
       if (!isByName || !affectsAllServices(finding)) return true;
       return this.services.some(asked => concernsFamily(finding, familiesOf(asked)));
     }

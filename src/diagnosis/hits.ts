@@ -1,3 +1,4 @@
+import {clientNames} from '../analyze/outcomes/sources.ts';
 import type {Family} from '../model/address.ts';
 import type {PodObject} from '../model/api-objects.ts';
 import type {Finding, Hits, Variant} from '../model/finding.ts';
@@ -26,7 +27,7 @@ export function withHits(findings: readonly Finding[], podsOf: PodsOf): readonly
     // A node may be without pods for a while.
     const who = clients ?? (pods === 0 ? 'clients' : undefined);
     const found = {...effect, ...(who !== undefined ? {who} : pods === undefined ? {} : {pods})};
-    for (const finding of own) hits.set(finding, found);
+    for (const finding of own) hits.set(finding, {...found, effect: found.effect + alsoHit(finding)});
   }
   return findings.map(finding => {
     const found = hits.get(finding) ?? (finding.severity === 'error' ? hitsOfClients(finding) : undefined);
@@ -43,6 +44,12 @@ function isFelt(finding: Finding): boolean {
 
 /** An endpoint that gets nothing, and a Service port that is not there: pods notice it whether or not a share was counted. */
 const ofPorts: ReadonlySet<string> = new Set(['ST201', 'ST202']);
+
+/** ` (also hit: clients outside the cluster)`: who is not among the pods that are counted. */
+function alsoHit({hitSenders = [], senders}: Finding): string {
+  const others = hitSenders.filter(name => name !== senders?.text && name !== clientNames.pod);
+  return others.length === 0 ? '' : ` (also hit: ${someOf(others, {max: 3})})`;
+}
 
 /** Who comes through another entry than the cluster IP: `clients of node port 30080`. */
 function clientsOf({entry, code}: Finding): string | undefined {
@@ -109,6 +116,8 @@ function effectOf(findings: readonly Finding[]): Omit<Hits, 'pods'> | null {
     ['ST203', 'ST204'],
   );
   const kind = findings.some(({code}) => code === 'ST204') ? 'to a wrong address' : `to ${someOf(wrong, {max: 2})}`;
+  if (share === 0 && findings.every(({code}) => code === 'ST214'))
+    return {share, verb: 'send', effect: `no connection for ${name} to one of its endpoints`};
   if (share === 0)
     return left.length === 0
       ? null
@@ -147,7 +156,9 @@ function hitsOfClients(finding: Finding): Hits {
   // An agent may send any text as a variant.
   const {who, effect, share} = byVariant.get(variant) ?? byCode[code] ?? anything;
   const name = nameOf(finding);
-  const clients = who ?? (entry === undefined ? 'clients' : `clients of ${entryText(entry)}`);
+  const {hitSenders = []} = finding;
+  const clients =
+    who ?? (hitSenders.length > 0 ? someOf(hitSenders, {max: 3}) : entry === undefined ? 'clients' : `clients of ${entryText(entry)}`);
   const text = effect.replace('NAME', () => name).replace('ENDPOINT', () => finding.endpoint ?? 'an address');
   return {who: clients, effect: text, ...(share === undefined ? {} : {share})};
 }

@@ -152,6 +152,8 @@ export interface Observation {
   /** The Services that a finding of the node concerns. */
   readonly affects?: readonly AffectedService[];
   readonly senders?: AffectedSenders;
+  /** All whose packets it hits in the same way, `senders` too, in words: `clients outside the cluster`. Left out if not known. */
+  readonly hitSenders?: readonly string[] | undefined;
   /** The share of connections from pods of the node (of `senders`, if these are a part) that does not reach a usable endpoint because of it, from 0 to 1; left out if not known. */
   readonly share?: number | undefined;
   /** The share is that of one of the Service ports. */

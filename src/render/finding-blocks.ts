@@ -60,7 +60,7 @@ export const causeBlocks = once((findings: readonly Finding[]): readonly Finding
     });
   }
   // Most lists have none of replies, and some have thousands of blocks.
-  const takers = new Set(blocks.some(isOfReplies) ? blocks.filter(block => !isOfReplies(block)).map(codeAndRules) : []);
+  const takers = new Set(blocks.some(isOfReplies) ? blocks.filter(block => !isOfReplies(block)).map(rulesOf) : []);
   return blocks
     .map(block => ({block, order: orderOf(block, takers)}))
     .sort((a, b) => compareOrders(a.order, b.order))
@@ -96,7 +96,7 @@ function orderOf(block: FindingBlock, takers: ReadonlySet<string>): readonly num
     // What was not read makes a report incomplete.
     Number(!code.startsWith('ST9')),
     // What a rule does to replies comes after the packets that the same rule takes: these lose all, replies perhaps a part.
-    Number(isOfReplies(block) && takers.has(codeAndRules(block))),
+    Number(isOfReplies(block) && takers.has(rulesOf(block))),
     isCauseBlock(block) ? -block.effects.length - 1 : 0,
     // For how many pods all connections would be lost, together.
     -lost.reduce((sum, pods) => sum + pods, 0),
@@ -232,8 +232,9 @@ function isOfReplies({finding}: FindingGroup): boolean {
   return finding.variant === 'lost-replies';
 }
 
-function codeAndRules({finding: {code, actual = []}}: FindingGroup): string {
-  return JSON.stringify([code, actual]);
+/** Where no rule is known, the code. */
+function rulesOf({finding: {code, actual = []}}: FindingGroup): string {
+  return JSON.stringify(actual.length === 0 ? code : actual);
 }
 
 function haveOneRule(groups: readonly FindingGroup[]): boolean {

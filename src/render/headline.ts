@@ -2,6 +2,7 @@ import type {Finding, ServiceName, Since, Variant} from '../model/finding.ts';
 import {entryNames, entryText, throughEntry} from '../model/service-port.ts';
 import {namesServices, type Report, type ReportedService} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
+import {sourceNames} from '../analyze/outcomes/sources.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
 import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf} from './finding-blocks.ts';
 
@@ -202,11 +203,13 @@ const what: Readonly<Record<string, string | Words>> = {
     const what = 'hang or leave the node in place of a refusal';
     return service === undefined ? `connections to Services without endpoints ${what}` : `has no endpoint, and connections ${what}`;
   },
-  ST213: (finding, block) => `kube-proxy refuses or drops connections${atEntry(finding, block)} although there are endpoints`,
+  ST213: (finding, block) =>
+    `kube-proxy refuses or drops connections${finding.service === undefined ? ' to Services' : atEntry(finding, block)} although there are endpoints`,
   ST214: (finding, block) => {
     const why = 'a rule jumps to a chain that is empty or missing';
     const {share} = finding;
     if (share === undefined) return `connections${atEntry(finding, block)} are lost where ${why}`;
+    if (share < 0.001) return `an endpoint${throughEntry(finding.entry)} gets no traffic, ${why}`;
     return share > 0.999 ? `all connections are lost, ${why}` : `${Math.round(share * 100)}% of the connections are lost, ${why}`;
   },
   ST216: (finding, block) =>
@@ -219,7 +222,7 @@ const what: Readonly<Record<string, string | Words>> = {
     variant === 'no-service-works' ? "kube-proxy's chains are not called, Services do not work" : gist,
   ST302: ({gist}) => gist ?? 'masquerading does not work',
   ST303: ({affects, actual}, block) =>
-    `${partOf(block)}packets to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are ${actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped'} in FORWARD`,
+    `${partOf(block)}packets${from(block)} to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are ${actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped'} in FORWARD`,
   ST304: ({affects}) =>
     affects === undefined ? 'node ports do not work' : `node ports of ${plural(affects.length, 'Service')} do not work`,
   ST305: (finding, block, report) =>
@@ -228,12 +231,12 @@ const what: Readonly<Record<string, string | Words>> = {
       : `${plural(finding.affects.length, 'Service')} ${finding.affects.length === 1 ? 'does' : 'do'} not answer, most rules that lead to Services are missing`,
   ST401: (finding, block) =>
     finding.actual?.some(({text}) => untracked.test(text)) === true
-      ? `packets${where(finding, block)} are exempt from connection tracking, and reach no endpoint`
+      ? `packets${from(block)}${where(finding, block)} are exempt from connection tracking, and reach no endpoint`
       : finding.variant === 'lost-host-port'
         ? 'a host port does not reach its pod, an older rule takes its packets'
-        : `a rule of another program takes ${partOf(block) || 'the '}packets${where(finding, block)}`,
+        : `a rule of another program takes ${partOf(block) || 'the '}packets${from(block)}${where(finding, block)}`,
   ST402: (finding, block) =>
-    `a rule of another program drops or refuses ${partOf(block)}${finding.variant === 'lost-replies' ? 'replies' : 'packets'}${where(finding, block)}`,
+    `a rule of another program drops or refuses ${partOf(block)}${finding.variant === 'lost-replies' ? 'replies' : `packets${from(block)}`}${where(finding, block)}`,
   ST403: ({gist}) => gist ?? 'a rule on the path cannot be evaluated',
   ST501: ({gist}) => gist ?? 'both backends of iptables hold Service rules',
   ST502: byVariant('rules of another proxy mode are left behind', {
@@ -325,6 +328,13 @@ function where(finding: Finding, block: FindingBlock): string {
   const {affects = [], variant} = finding;
   const services = affects.length < 2 ? '' : ` ${variant === 'lost-replies' ? 'of' : 'to'} ${plural(affects.length, 'Service')}`;
   return services + atEntry(finding, block);
+}
+
+/** ` from 10.244.1.9 (pod shop/web-1)`, ` from outside the cluster`; empty where pods of the node are hit, whichever they are. */
+function from(block: FindingBlock): string {
+  const texts = new Set(membersOf(block).map(({senders}) => senders?.text));
+  const [text] = texts;
+  return text === undefined || texts.size > 1 || text === sourceNames.pod ? '' : ` from ${text}`;
 }
 
 /** `33% of the `; empty where it is all of them, or not known. */

@@ -43,6 +43,14 @@ test('two backends that disagree about one Service leave the others in sync, in 
   );
 });
 
+test('what is wrong for Services of one namespace alone is no fault of another namespace', async () => {
+  const snapshot = await snapshotOf('faults/split-brain');
+  const inNamespace = (wanted: string): readonly string[] =>
+    diagnose(snapshot, {toolVersion: '0.0.0', selects: ({metadata: {namespace}}) => namespace === wanted}).findings.map(({code}) => code);
+  expect(inNamespace('shop')).toContain('ST501');
+  expect(inNamespace('infra')).not.toContain('ST501');
+});
+
 test('two backends may disagree about every Service if a rule of theirs names none', async () => {
   const given = await twice();
   given.file(

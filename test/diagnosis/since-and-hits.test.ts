@@ -201,11 +201,15 @@ describe('whom it hits', () => {
     const hitsOf = (table: string, rule: string): Promise<readonly string[]> =>
       hitsAfter(given => ruleInFront(table, rule)(given.rules('node-a')));
     expect(await hitsOf('nat', '-A PREROUTING -p tcp -m tcp --dport 30080 -j DNAT --to-destination 10.244.11.40:80')).toEqual([
-      'ST401 4 pods on node-a have all connections for shop/nodeport:http through its node port 30080 taken by another rule',
+      'ST401 4 pods on node-a have all connections for shop/nodeport:http through its node port 30080 taken by another rule (also hit: clients outside the cluster)',
     ]);
     // One of the three endpoints of shop/web.
     expect(await hitsOf('filter', '-A FORWARD -d 10.244.12.4/32 -j DROP')).toContain(
       'ST303 4 pods on node-a have 1 of 3 connections for shop/web:http refused or dropped',
+    );
+    // The node ports of these are asked from outside.
+    expect(await hitsOf('filter', '-A FORWARD -d 10.244.0.0/16 -j DROP')).toContain(
+      'ST303 4 pods on node-a have all connections for 27 Service ports refused or dropped (also hit: clients outside the cluster)',
     );
     expect(await hitsOf('filter', '-A FORWARD -s 10.244.11.4/32 -j DROP')).toEqual([
       'ST303 1 pod on node-a has all connections for 31 Service ports refused or dropped',
@@ -214,7 +218,7 @@ describe('whom it hits', () => {
       'ST402 4 pods on node-a have all connections for shop/web:http refused or dropped',
     ]);
     expect(await hitsOf('nat', '-A PREROUTING -p tcp -j REDIRECT --to-ports 15006')).toEqual([
-      'ST401 4 pods on node-a have all connections for 31 Service ports taken by another rule',
+      'ST401 4 pods on node-a have all connections for 31 Service ports taken by another rule (also hit: clients outside the cluster)',
     ]);
   });
 

@@ -75,6 +75,20 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -p udp --dport 53 -j REJECT'),
     ],
     [
+      'node-a: packets from 10.244.11.4 (pod shop/web-1) to pods of 27 Services are dropped in FORWARD (ST303); 1 error on 1 of 3 nodes',
+      given => given.rules('node-a').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -s 10.244.11.4/32 -j DROP'),
+    ],
+    [
+      // It stops the replies of endpoints outside the cluster too, which are those of fewer Services.
+      'node-b: packets from outside the cluster to pods of 12 Services are dropped in FORWARD (ST303); 2 errors on 1 of 3 nodes',
+      given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD ! -s 10.244.0.0/16 -j DROP'),
+    ],
+    [
+      // The rules after the jump to it send its connections to the other endpoints.
+      'shop/web on node-b: an endpoint gets no traffic, a rule jumps to a chain that is empty or missing (ST214); 1 error on 1 of 3 nodes',
+      given => given.rules('node-b').deleteAll('-A KUBE-SEP-M5HVGPPKKJ75V6WO'),
+    ],
+    [
       // Each Service has other endpoints, and so another share.
       'FAULTY: node-b: a part of the packets to pods of ',
       given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -d 10.244.11.0/24 -j DROP'),
@@ -344,7 +358,7 @@ test('what is not dropped is not said to be served, and hits name no share that 
     await hitsOf('ST303', given =>
       given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -d 10.244.11.0/24 -j DROP'),
     ),
-  ).toMatch(/^have a part of the connections for \d+ Service ports refused or dropped$/);
+  ).toMatch(/^have a part of the connections for \d+ Service ports refused or dropped \(also hit: clients outside the cluster\)$/);
 });
 
 test.each([

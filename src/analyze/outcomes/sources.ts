@@ -39,6 +39,14 @@ export const sourceNames: Readonly<Record<SourceKind, string>> = {
   endpoint: 'the endpoint itself',
 };
 
+/** Whom packets of such a kind are lost for, in words. Others send on what these sent. */
+export const clientNames: Readonly<Partial<Record<SourceKind, string>>> = {
+  pod: 'pods of the node',
+  node: 'processes of the node',
+  outside: 'clients outside the cluster',
+  allowed: 'clients outside the cluster',
+};
+
 export function sourceName({kind, network}: Source): string {
   return network === undefined ? sourceNames[kind] : `${sourceNames[kind]} in ${network}`;
 }

@@ -50,7 +50,10 @@ export type CiliumKind =
 
 /** `R` is the type of evidence in a proxy mode; most readers need only its text. */
 export interface Symptom<R extends RuleText = RuleText>
-  extends Pick<Observation, 'severity' | 'service' | 'entry' | 'endpoint' | 'variant' | 'gist' | 'remedy' | 'senders' | 'isShareOfOne'> {
+  extends Pick<
+    Observation,
+    'severity' | 'service' | 'entry' | 'endpoint' | 'variant' | 'gist' | 'remedy' | 'senders' | 'hitSenders' | 'isShareOfOne'
+  > {
   readonly kind: SymptomKind;
   readonly family: Family;
   /** Null when it concerns the node as a whole, or a Service that the API does not have. */

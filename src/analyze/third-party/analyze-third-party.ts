@@ -17,7 +17,7 @@ import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnectio
 import {markObstacle} from '../outcomes/kernel-obstacle.ts';
 import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
-import type {Source} from '../outcomes/sources.ts';
+import {clientNames, type Source, type SourceKind} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
 import {bridgeSymptoms} from './bridge-rules.ts';
 import {stoppedPackets} from './stopped-packets.ts';
@@ -85,16 +85,17 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
     return Map.groupBy(oneForEachRule(own.values()), ({effect}) => ruleKey(effect));
   });
   const [minor, others] = partition(oneForEachRule(found.values()), ({effect}) => isMinorMasquerading(effect));
-  const symptoms = others.flatMap(({effect, items, isBeside}) => {
-    if (items.size === 1) return [...items].map(item => symptomOfPort(effect, item));
+  const symptoms = others.flatMap(noted => {
+    const {effect, items, isBeside} = noted;
+    if (items.size === 1) return [...items].map(item => ({...symptomOfPort(effect, item), ...hitSenders(noted)}));
     if (isBeside === true || !effect.namesDestination || items.size > maxNamed(ports.length))
-      return [symptomOfNode(effect, items, context.family)];
+      return [{...symptomOfNode(effect, items, context.family), ...hitSenders(noted)}];
     // Each Service port is walked itself, so that its finding describes its own packet.
     return [...items].flatMap(item => {
       const ofRule = byRule(item).get(ruleKey(effect)) ?? [];
       // Where the rule refuses more of them in another place, they are one finding too.
       const same = ofRule.find(one => one.effect.kind === effect.kind) ?? ofRule.find(one => refuses(one.effect) && refuses(effect));
-      return same === undefined ? [] : [symptomOfPort(same.effect, item)];
+      return same === undefined ? [] : [{...symptomOfPort(same.effect, item), ...hitSenders(same)}];
     });
   });
   const masquerading = [...Map.groupBy(minor, ({effect}) => chainKey(effect)).values()].map(alike => oneSymptom(alike, context.family));
@@ -118,6 +119,8 @@ function routedByMark(side: Side, {facts, family, mark}: NodeContext): Side {
 interface NotedEffect<Port> {
   readonly effect: RuleEffect;
   readonly items: Set<Port>;
+  /** Whom it hits as badly, in words: parts of a kind of client, or the whole kind. */
+  readonly hit: Map<string, SourceKind>;
   /** Another finding is about what the rule does in the first place. */
   readonly isBeside?: true;
 }
@@ -126,10 +129,28 @@ interface NotedEffect<Port> {
 function noteEffect<Port>(all: Map<string, NotedEffect<Port>>, effect: RuleEffect, items: Iterable<Port>): void {
   const key = effectKey(effect);
   const known = all.get(key);
-  if (known === undefined || isWorse(effect.severity, known.effect.severity)) all.set(key, {effect, items: new Set(items)});
-  else if (isWorse(known.effect.severity, effect.severity)) return;
-  else if (exampleRank(effect.probe) < exampleRank(known.effect.probe)) all.set(key, {effect, items: new Set([...items, ...known.items])});
-  else for (const item of items) known.items.add(item);
+  if (known !== undefined && isWorse(known.effect.severity, effect.severity)) return;
+  const isWorst = known === undefined || isWorse(effect.severity, known.effect.severity);
+  const isFirst = isWorst || exampleRank(effect.probe) < exampleRank(known.effect.probe);
+  all.set(key, {
+    effect: isFirst ? effect : known.effect,
+    items: isWorst ? new Set(items) : isFirst ? new Set([...items, ...known.items]) : addAll(known.items, items),
+    hit: (isWorst ? new Map<string, SourceKind>() : known.hit).set(...clientsOf(effect.probe)),
+  });
+}
+
+function addAll<T>(set: Set<T>, more: Iterable<T>): Set<T> {
+  for (const one of more) set.add(one);
+  return set;
+}
+
+function clientsOf({source: {kind}, senders}: Probe): readonly [string, SourceKind] {
+  return [senders?.text ?? clientNames[kind] ?? '', kind];
+}
+
+function hitSenders({hit}: NotedEffect<unknown>): {readonly hitSenders: readonly string[]} {
+  const all = [...hit].filter(([name, kind]) => name !== '' && (name === clientNames[kind] || !hit.has(clientNames[kind] ?? name)));
+  return {hitSenders: all.map(([name]) => name)};
 }
 
 /** What other nodes send on comes after what clients send, and addresses that nobody has come last. */
@@ -150,7 +171,9 @@ function oneForEachRule<Port>(all: Iterable<NotedEffect<Port>>): readonly NotedE
     const asBad = refusing.filter(({effect}) => !isWorse(first.effect.severity, effect.severity));
     const left = new Set(asBad.flatMap(({items}) => [...items]).filter(item => !first.items.has(item)));
     const leading = asBad.find(({items}) => [...items].some(item => left.has(item)));
-    return [first, ...different, ...(leading === undefined ? [] : [{effect: leading.effect, items: left, isBeside: true} as const])];
+    const hit = new Map([first, ...asBad.filter(({effect}) => effect.isLater === first.effect.isLater)].flatMap(one => [...one.hit]));
+    const beside = leading === undefined ? [] : [{...leading, items: left, isBeside: true} as const];
+    return [{...first, hit}, ...different, ...beside];
   });
 }
 
