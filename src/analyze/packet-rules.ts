@@ -6,7 +6,7 @@ import {someOf} from '../model/text.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import {endsOf, type Environment, type Outcome, type Packet} from '../trace/packet.ts';
 import {unknownOutside} from './outcomes/environment.ts';
-import {backendOf, type Side, walkConnection} from '../trace/side.ts';
+import {backendOf, knowsAge, type Side, walkConnection} from '../trace/side.ts';
 
 /** An outcome; of a packet that is accepted although the connection fails, that of the reply or of the next packet. */
 export interface PacketOutcome extends Outcome<RuleText>, Pick<Packet, 'drawnPorts'> {
@@ -37,21 +37,23 @@ export interface Walked {
 export function walkRules({iptables, nft, others = []}: PacketRules, walked: Walked): readonly PacketOutcome[] {
   const {environment} = walked;
   const own = iptables === null ? [] : [iptables];
-  const outcomes = walkIn({iptables: [...own, ...others], nft, environment}, walked);
-  if (own.length === 0 || !others.some(ruleset => ruleset.chain('nat', 'KUBE-SERVICES') !== undefined)) return outcomes;
+  const side: Side = {iptables: [...own, ...others], nft, environment};
+  const outcomes = walkIn(side, walked);
+  if (nft === null ? !others.some(ruleset => ruleset.hasTable('nat')) : knowsAge(side, 'nat')) return outcomes;
   // Nothing shows which backend's hooks were registered first.
   const swapped = walkIn({iptables: [...others, ...own], nft, environment, isIptablesYounger: true}, walked);
   return endsOf(swapped) === endsOf(outcomes) ? outcomes : [contested(outcomes, swapped)];
 }
 
 function contested(...orders: readonly (readonly PacketOutcome[])[]): PacketOutcome {
-  const isDnat = ({text}: RuleText): boolean => text.includes('-j DNAT');
+  const isDnat = ({text}: RuleText): boolean => / -j DNAT |\bdnat /.test(text);
   const texts = orders.map(outcomes => {
-    const backend = outcomes.flatMap(({path}) => path.find(isDnat)?.backend ?? []).at(0) ?? 'nft';
+    const [rule] = outcomes.flatMap(({path}) => path.find(isDnat) ?? []);
+    const tool = rule?.table.includes(' ') === true ? 'nftables' : `iptables-${rule?.backend ?? 'nft'}`;
     const ends = [...new Set(outcomes.map(({verdict, destination}) => (verdict === 'accept' ? (destination ?? 'no endpoint') : verdict)))];
-    return `${someOf(ends, {max: 4})} if the hook of iptables-${backend} runs first`;
+    return `${someOf(ends, {max: 4})} if the hook of ${tool} runs first`;
   });
-  const reason = `both backends of iptables translate the packet: ${texts.join(', ')}`;
+  const reason = `rules of two backends translate the packet: ${texts.join(', ')}`;
   const path = orders.flatMap(outcomes => outcomes.flatMap(({path}) => path.filter(isDnat)));
   return {verdict: 'undecided', destination: null, probability: 1, masquerade: false, path: [...new Set(path)], reason};
 }

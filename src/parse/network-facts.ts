@@ -29,6 +29,7 @@ function linkOf(fields: Fields): Link {
     ...(/^(?:disabled|listening|learning|blocking)$/.test(stringOf(port?.['state']) ?? '') && flags.includes('LOWER_UP')
       ? {isBlocked: true}
       : {}),
+    ...(flags.includes('NOARP') ? {asksNobody: true} : {}),
     ...(port?.['learning'] === false && port['flood'] === false ? {isTold: true} : {}),
     hairpin: typeof hairpin === 'boolean' ? hairpin : null,
     vxlan:
@@ -86,6 +87,7 @@ function routeIn(fields: Fields): readonly Route[] {
       })),
       source: stringOf(fields['prefsrc']),
       isConditional: 'tos' in fields || 'from' in fields,
+      ...('flow' in fields ? {hasRealm: true} : {}),
     },
   ];
 }
@@ -121,6 +123,7 @@ function policyRule(fields: Fields, family: Family): PolicyRule {
   return {
     priority: numberOf(fields['priority']) ?? 0,
     isInverted: 'not' in fields,
+    ...('flow_to' in fields || 'flow_from' in fields ? {hasRealm: true} : {}),
     from: from === 'unknown' ? null : from,
     to: to === 'unknown' ? null : to,
     mark: mark === null ? null : {value: mark, mask},

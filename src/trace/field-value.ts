@@ -93,6 +93,10 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       return packet.hops === undefined ? {kind: 'between', low: fewestHops, high: 255} : {kind: 'number', value: packet.hops};
     case 'tos':
       return packet.tos === undefined ? unknown : {kind: 'number', value: packet.tos};
+    case 'dscp':
+      return packet.tos === undefined ? unknown : word(...classesOf(packet.tos >> 2));
+    case 'realm':
+      return at.environment.isWithoutRealms?.(packet.family) === true ? {kind: 'number', value: 0} : unknown;
     case 'tcp flags':
       if (packet.protocol !== 'tcp') return none;
       return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};
@@ -147,6 +151,13 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
     default:
       return connectionValue(field.name, at);
   }
+}
+
+/** A class of service as numbers and as names: `cs1`, `af31`, `ef`. */
+function classesOf(value: number): readonly string[] {
+  const [group, precedence] = [value >> 3, (value & 7) / 2];
+  const name = value === 46 ? 'ef' : precedence === 0 ? `cs${group}` : `af${group}${precedence}`;
+  return [name, String(value), `0x${value.toString(16).padStart(2, '0')}`];
 }
 
 /** Clients start with 60 or more, and no path to a node takes so many of them. */

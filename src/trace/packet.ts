@@ -146,6 +146,10 @@ export interface Environment {
   gatewayTo?(packet: Packet): string | null;
   /** The interface by which a packet arrives where that depends on the address that it is sent to; null if unknown. */
   arrivesBy?(packet: Packet, environment: Environment): string | null;
+  /** The number of hops that packets of the node's own get over IPv4; null if unknown. */
+  readonly ownHops?: number | null;
+  /** Whether no packet of a family gets a realm from the route that it takes. */
+  isWithoutRealms?(family: Family): boolean;
   /** The names of the interfaces of a group, or of a kind; null if that is unknown. */
   linksWith?(property: LinkProperty, value: string): readonly string[] | null;
   /** The addresses behind interfaces whose names match a pattern such as `cali+`, or are these; null if unknown. */

@@ -52,7 +52,9 @@ export function routePacket<R extends RuleText>(route: Route<R>, branch: Branch<
     const start = {...branch, packet: {...branch.packet, inInterface: arrived}};
     return pass(route, 'prerouting', pass(route, 'ingress', [start])).flatMap(end => afterRouting(route, end));
   }
-  const start = {...branch, packet: withOutput(branch.packet, environment)};
+  const {ownHops} = environment;
+  const own = ownHops == null || ownHops > 1 || branch.packet.family === 'IPv6' ? {} : {hops: ownHops};
+  const start = {...branch, packet: withOutput({...branch.packet, ...own}, environment)};
   const refused = branch.packet.connection === undefined ? (environment.ownObstacle?.(branch.packet) ?? null) : null;
   if (refused !== null) return [lost({...start, verdict: 'drop'}, refused)];
   return pass(route, 'output', [start], isBeforeIpvs).flatMap(end => balanced(route, end) ?? sendOut(route, end));

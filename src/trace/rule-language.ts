@@ -81,6 +81,9 @@ export type FieldName =
   | 'hops'
   /** The type of service, which the sender chooses unless a rule sets it. */
   | 'tos'
+  /** Its upper part, a number or the name of a class. */
+  | 'dscp'
+  | 'realm'
   | 'tcp flags'
   | 'iif'
   | 'oif'

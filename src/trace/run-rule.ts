@@ -4,7 +4,7 @@ import type {NftSet} from '../model/nft-ruleset.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import {parseInterval} from '../parse/nftables/address-list.ts';
 import {type Branch, type ChainResult, type Outlets, suppose, undecided} from './branch.ts';
-import {isBeforeTracking} from './field-value.ts';
+import {fieldValue, isBeforeTracking} from './field-value.ts';
 import type {Evaluation} from './look-up.ts';
 import {choose, elementsIn, matchConditions, numberOf} from './match-conditions.ts';
 import {mappedVerdict} from './nftables/lower-nft-rule.ts';
@@ -171,6 +171,12 @@ function assign<R extends RuleText>(
     return null;
   }
   const number = numberOf(value, evaluation(run, branch));
+  const drawn = value.kind === 'field' ? fieldValue(value.field, evaluation(run, branch)) : null;
+  if (to === 'mark' && (drawn?.kind === 'hash' || drawn?.kind === 'random') && drawn.count > 0 && drawn.count <= maxDrawn) {
+    for (let at = 0; at < drawn.count; at++)
+      out.next.push({...marked, probability: branch.probability / drawn.count, packet: {...packet, mark: drawn.first + at}});
+    return null;
+  }
   if (to === 'mark' || to === 'ct mark') {
     if (number === null) return end(out, undecided(marked, `the value of ${to === 'mark' ? 'meta mark' : to} is unknown`));
     return {...marked, packet: to === 'mark' ? {...packet, mark: number} : {...packet, connectionMark: number}};
@@ -180,6 +186,9 @@ function assign<R extends RuleText>(
   if (to === 'hops' || to === 'tos') return {...marked, packet: {...packet, [to]: number}};
   return isUntracked(run, branch) ? {...marked, packet: {...packet, zone: zones(to, number, packet)}} : marked;
 }
+
+/** Of more marks, each would be walked by itself. */
+const maxDrawn = 16;
 
 /** Whether connection tracking has not seen the packet yet. */
 function isUntracked<R extends RuleText>(run: RuleRun<R>, {packet}: Branch<R>): boolean {

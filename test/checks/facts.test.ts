@@ -646,6 +646,21 @@ const cases: readonly Case[] = [
     },
   },
   {
+    ...{code: 'ST611', title: 'no packet of the node gets further than the next host', severity: 'error'},
+    fires: {sysctls: {'net.ipv4.ip_default_ttl': 1}},
+    says: 'net.ipv4.ip_default_ttl is 1: the first host that would send them on drops what',
+    silent: {'it is as usual': {sysctls: {'net.ipv4.ip_default_ttl': 64}}},
+  },
+  {
+    ...{code: 'ST611', title: 'the interface of a pod asks for no neighbor', severity: 'warning'},
+    fires: podLinks(['NOARP'], {dst: '10.244.11.5', dev: 'veth5'}),
+    says: 'veth5, which leads to endpoints (10.244.11.5), has ARP off: by it the kernel finds only neighbors that it has permanent entries for',
+    silent: {
+      'it leads to no endpoint': podLinks(['NOARP'], {dst: '10.244.11.99', dev: 'veth5'}),
+      'it asks': podLinks([], {dst: '10.244.11.5', dev: 'veth5'}),
+    },
+  },
+  {
     ...{code: 'ST611', title: 'packets to one pod of the node leave by the uplink', severity: 'warning'},
     fires: podLinks(
       [],

@@ -137,6 +137,45 @@ export const conditions: readonly Scenario[] = [
     load: [sh('ip route add 10.244.13.0/24 via 172.18.0.12; ip route replace 10.244.12.0/24 via 172.18.0.99')],
   },
   {name: 'next-hop-of-nobody-beside', load: [sh('ip route replace 10.244.12.0/24 nexthop via 172.18.0.12 nexthop via 172.18.0.99')]},
+  {name: 'default-ttl-1', load: [sh('sysctl -qw net.ipv4.ip_default_ttl=1')], isIPv4Only: true},
+  {name: 'arp-off', load: [sh('ip link set cali5 arp off; ip neigh flush dev cali5 nud permanent')]},
+  {
+    name: 'realm-of-no-route',
+    load: [
+      rules('filter', '-I FORWARD -m realm --realm 5 -j DROP'),
+      nftChain('forward priority 0; policy accept;', 'meta rtclassid 6 drop'),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {
+    name: 'hash-mark',
+    load: [
+      rules('mangle', '-A PREROUTING -j HMARK --hmark-tuple src,dst,sport,dport --hmark-mod 4 --hmark-offset 0x100 --hmark-rnd 0x1'),
+      rules('filter', '-I FORWARD -m mark --mark 0x200/0xf00 -j DROP'),
+    ],
+    ...decided,
+  },
+  {
+    name: 'hash-mark-of-kube-proxy',
+    load: [rules('mangle', '-A FORWARD -i cali4 -o cali5 -j HMARK --hmark-tuple src --hmark-mod 2 --hmark-offset 0x4000 --hmark-rnd 0x1')],
+    ...decided,
+  },
+  {
+    name: 'nft-dscp-set-and-dropped',
+    load: [
+      nft(`table inet qos {
+  chain marks { type filter hook forward priority -150; policy accept; ip dscp set af31; ip6 dscp set af31; }
+  chain drops { type filter hook postrouting priority -150; policy accept; oifname "cali*" ip saddr 10.244.0.0/16 ip dscp { af31, ef } drop; ip dscp cs1 drop; }
+}`),
+    ],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {
+    name: 'other-backend-dnat',
+    load: [elsewhere(rules('nat', '-A PREROUTING -d 10.96.1.2/32 -p tcp --dport 80 -j DNAT --to-destination 10.244.11.4:8080'))],
+  },
   {name: 'pod-by-uplink', load: [sh('ip route replace 10.244.11.5 dev eth0')]},
   {name: 'far-pods-by-link-of-pod', load: [sh('ip route replace 10.244.12.0/24 dev cali4')]},
   {

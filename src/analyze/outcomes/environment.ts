@@ -4,6 +4,7 @@ import {type Address, contains, type Family, joinHostPort, parseAddress, parseCi
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {
   hostIP,
+  isWithoutRealms,
   type LinkProperty,
   type NetworkFacts,
   type NodeFacts,
@@ -12,6 +13,7 @@ import {
   type Route,
   routeOf,
   type RouteQuery,
+  sysctlNumber,
 } from '../../model/node/node-facts.ts';
 import {isLocalRouteMissing, isSentOn, isUsualRule} from '../../model/node/policy-routing.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
@@ -54,6 +56,8 @@ export function environmentOf(
     behind,
     interfaces,
     gatewayTo: packet => gatewayTo(facts, packet),
+    ownHops: sysctlNumber(facts.network ?? noNetworkFacts, 'net.ipv4.ip_default_ttl'),
+    isWithoutRealms: family => isWithoutRealms(facts.network ?? noNetworkFacts, family),
     localAddresses: family => localRanges(facts)[family],
     inSet: (name, packet, directions, questions) => (sets === undefined ? null : isInSet(sets, name, packet, directions, questions)),
     knownTo,

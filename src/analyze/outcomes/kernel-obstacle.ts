@@ -29,6 +29,7 @@ import {
   podLink,
   routedAstray,
   routingCause,
+  silentWay,
   undecidedRule,
 } from '../../model/node/policy-routing.ts';
 import {someOf} from '../../model/text.ts';
@@ -147,6 +148,8 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
 function doubtOf(facts: NodeFacts, destination: Address, query: RouteQuery): string | null {
   const way = downWay(facts.network ?? noNetworkFacts, destination, query);
   if (way !== null) return `${way.dev}, one of the next hops to ${destination.text}, has no carrier: what the kernel sends there is lost`;
+  const silent = silentWay(facts, destination, query);
+  if (silent !== null) return `${silent} has ARP off: by it the kernel finds only neighbors that it has permanent entries for`;
   if (!isPodHere(facts, destination)) return null;
   const gateway = gatewayInPlaceOfLink(facts, destination, query);
   const isOut = leavesByUplink(facts, routeOf(facts.network ?? noNetworkFacts, destination, query));

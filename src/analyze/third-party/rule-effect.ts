@@ -154,7 +154,7 @@ function undetermined(
   {probe, alone}: WalkedProbe,
   effectCase: EffectCase,
 ): Effect | null {
-  const rule = doubt ?? path.at(-1);
+  const rule = doubt ?? path.findLast(one => reason !== undefined && !effectCase.isOwn(one) && decides(one)) ?? path.at(-1);
   if (alone.undecided > 0 || (doubt === undefined && effectCase.isCut)) return null;
   const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};

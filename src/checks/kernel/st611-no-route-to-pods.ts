@@ -1,7 +1,7 @@
 import {internalIPs} from '../../expect/api-index.ts';
 import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
 import {isLocalRouteMissing, isLoopbackDown} from '../../model/node/policy-routing.ts';
-import {hostIP, isIPv6Off, missingTable, routeOf} from '../../model/node/node-facts.ts';
+import {hostIP, isIPv6Off, missingTable, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
@@ -27,6 +27,7 @@ import {
   podsBehindStrangers,
   podsWithoutRoute,
   routeTo,
+  silentWays,
   type Unrouted,
   unroutedPods,
 } from './node-paths.ts';
@@ -44,6 +45,13 @@ export const noRouteToPods: Check<'ST611'> = {
         message:
           "lo is down: what the node's own processes and pods with hostNetwork send to addresses of the node is lost, and so is what Services send from them to endpoints in its network.",
         ...run(commandLine`ip link set lo up`),
+      };
+    if (familiesOnNode(context).includes('IPv4') && sysctlNumber(networkOf(context), 'net.ipv4.ip_default_ttl') === 1)
+      yield {
+        family: 'IPv4',
+        message:
+          "net.ipv4.ip_default_ttl is 1: the first host that would send them on drops what the node's own processes and pods with hostNetwork send, so that Services reach no pod of another node from them, and clients behind a router get no answer from them.",
+        ...run(commandLine`sysctl -w net.ipv4.ip_default_ttl=64`),
       };
     for (const family of familiesOnNode(context)) for (const found of lostPackets(context, family)) yield {family, ...found};
   },
@@ -112,6 +120,12 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip link show ${dev}`),
     };
   }
+  for (const [dev, pods] of silentWays(context, family))
+    yield {
+      severity: 'warning',
+      message: `${dev}, which leads to endpoints (${someOf(pods.map(({address}) => address.text))}), has ARP off: by it the kernel finds only neighbors that it has permanent entries for, and what Services send there may be lost.`,
+      ...run(commandLine`ip neighbour show dev ${dev}`, commandLine`ip link set ${dev} arp on`),
+    };
   const missing = missingTable(networkOf(context), family);
   if (missing !== null)
     yield {

@@ -16,7 +16,7 @@ export const versionCommand: NodeCommand = {file: 'iptables-version', variants: 
 
 /** Those that a check reads, the ones of each interface aside. */
 const sysctls = {
-  'net.ipv4': ['ip_forward', 'ip_local_port_range', 'ip_local_reserved_ports'],
+  'net.ipv4': ['ip_forward', 'ip_default_ttl', 'ip_local_port_range', 'ip_local_reserved_ports'],
   'net.ipv4.conf.all': ['forwarding', 'rp_filter', 'route_localnet', 'arp_ignore', 'arp_announce'],
   'net.ipv4.vs': ['conn_reuse_mode', 'conntrack', 'expire_nodest_conn', 'expire_quiescent_template'],
   'net.ipv6.conf.all': ['forwarding'],

@@ -102,6 +102,8 @@ export interface Link {
   readonly isBlocked?: true;
   /** A port that learns no addresses, to which the bridge sends only what is for addresses that a program told it of. */
   readonly isTold?: true;
+  /** It asks for no neighbor and answers none (`arp off`). */
+  readonly asksNobody?: true;
   /** Of a tunnel that the kernel gives no end to (`external`), packets leave as their routes say. */
   readonly vxlan: {readonly id: number; readonly port: number; readonly carrier: string | null; readonly isExternal: boolean} | null;
   /** A bridge that shows packets to iptables whatever the sysctl says. */
@@ -128,6 +130,8 @@ export interface Route {
   readonly source: string | null;
   /** It depends on something that is not evaluated, such as the type of service. */
   readonly isConditional: boolean;
+  /** It gives packets a realm. */
+  readonly hasRealm?: true;
 }
 
 /** From the first to the last, both included. */
@@ -150,6 +154,8 @@ export interface PolicyRule {
   readonly ports: NumberRange | null;
   /** The users whose processes send the packets. What arrives and is sent on is root's. */
   readonly users: NumberRange | null;
+  /** It gives packets a realm. */
+  readonly hasRealm?: true;
   /** Names of conditions that are not evaluated, such as `tun_id`. */
   readonly unevaluated: readonly string[];
   readonly action:
@@ -261,6 +267,12 @@ export function missingTable({policyRules}: NetworkFacts, family: Family): strin
     ['32766 main', 'local'],
   ]);
   return other.get(`${first.priority} ${first.action.table}`) ?? null;
+}
+
+/** Whether no route and no rule gives packets a realm; false if either was not read. */
+export function isWithoutRealms({routes, policyRules}: NetworkFacts, family: Family): boolean {
+  const [own, rules] = [routes[family], policyRules[family]];
+  return own !== null && rules !== null && ![...own, ...rules].some(({hasRealm}) => hasRealm);
 }
 
 /** The rules of nodes without policy routing. */

@@ -79,6 +79,16 @@ export function downWay(
   return down.kind === 'unicast' && down.isDown === true ? {dev: down.dev, isOneOfSeveral: true} : null;
 }
 
+/** The link of a pod, or the bridge of several, by which packets to an address leave while its ARP is off. Of tunnels, and where cards do it, that is usual. */
+export function silentWay({network = noNetworkFacts}: NodeFacts, destination: Address, query: RouteQuery): string | null {
+  const isSilent = ({asksNobody, kind, isPeerElsewhere}: Link): boolean =>
+    asksNobody === true && (kind === 'bridge' || (kind === 'veth' && isPeerElsewhere));
+  if (network.links?.some(isSilent) !== true) return null;
+  const route = routeOf(network, destination, query);
+  const link = route.kind === 'unicast' ? network.links.find(({name}) => name === route.dev) : undefined;
+  return link !== undefined && isSilent(link) ? link.name : null;
+}
+
 const hasDownWays = once(({routes}: NetworkFacts) => families.some(family => routes[family]?.some(isPartlyDown) === true));
 
 function isPartlyDown({hops}: Route): boolean {

@@ -119,6 +119,7 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
   multiport: portOption,
   mark: option => maskedEquals('mark', option),
   connmark: option => maskedEquals('ct mark', option),
+  realm: option => maskedEquals('realm', option),
   conntrack: conntrackOption,
   state: ({values, negated}) => hasState(values[0] ?? '', negated),
   set: ({flag, values, negated}) =>
@@ -314,7 +315,8 @@ function lowerTarget(target: Target | null): readonly Action[] {
 /** The kernel allows no jump to a missing chain: the packet continues, and the comparison of rules reports the broken jump. */
 function otherTarget(name: string): Action {
   if (targetsWithoutEffect.has(name) || name.startsWith('KUBE-')) return {kind: 'noted'};
-  return {kind: 'unknown', reason: `target ${name} is not known`};
+  const reason = name === 'NFQUEUE' ? 'the program that reads the queue of NFQUEUE decides' : `target ${name} is not known`;
+  return {kind: 'unknown', reason};
 }
 
 const targets: Readonly<Record<string, (target: Target) => Action>> = {
@@ -324,6 +326,14 @@ const targets: Readonly<Record<string, (target: Target) => Action>> = {
   RETURN: () => ({kind: 'verdict', verdict: 'return'}),
   MARK: ({options}) => ({kind: 'assign', to: 'mark', value: changed('mark', options)}),
   CONNMARK: ({options}) => connectionMark(options),
+  HMARK: target => ({
+    kind: 'assign',
+    to: 'mark',
+    value: {
+      kind: 'field',
+      field: {name: 'hash', first: Number(optionOf(target, '--hmark-offset')), count: Number(optionOf(target, '--hmark-mod'))},
+    },
+  }),
   MASQUERADE: target => nat(target, 'masquerade', optionOf(target, '--to-ports')),
   SNAT: target => nat(target, 'snat', optionOf(target, '--to-source')),
   DNAT: target => destinationOf(target),

@@ -209,6 +209,7 @@ const fieldsOfHeaders: ReadonlyMap<string, FieldName> = new Map([
   ['ip hdrlength', 'header length'],
   ['ip ttl', 'hops'],
   ['ip hoplimit', 'hops'],
+  ['ip dscp', 'dscp'],
   ['tcp flags', 'tcp flags'],
   ...['th', 'tcp', 'udp', 'sctp'].flatMap((header): readonly (readonly [string, FieldName])[] => [
     [`${header} sport`, 'sport'],
@@ -223,6 +224,7 @@ const names: ReadonlyMap<string, FieldName> = new Map([
   ['meta protocol', 'ethertype'],
   ['meta pkttype', 'packet type'],
   ['meta time', 'time'],
+  ['meta rtclassid', 'realm'],
   ...['skuid', 'skgid', 'cgroup'].map((word): readonly [string, FieldName] => [`meta ${word}`, 'owner']),
   ['ct state', 'ct state'],
   ['ct status', 'ct status'],

@@ -94,3 +94,15 @@ test('a range of new source addresses of which the node has one loses the replie
 test('a node port without endpoints that a rule accepts first is refused all the same: nothing listens there', async () => {
   expect(await found('filter', '-A INPUT -s 172.18.0.12/32 -j ACCEPT')).toEqual([]);
 });
+
+test('a packet that is left no hop is undecided where no route shows what is behind the next one', async () => {
+  expect(await found('mangle', '-A FORWARD -p tcp -j TTL --ttl-set 1')).toContainEqual(
+    expect.stringMatching(/^ST403 warning .*undetermined: .*no hop is left for the packet, and what is behind the next one is not known/),
+  );
+});
+
+test('a rule that translates what clients outside send to a cluster IP alone is an info', async () => {
+  const messages = await found('nat', '-A PREROUTING ! -s 10.0.0.0/8 -d 10.96.0.0/12 -p tcp -j DNAT --to-destination 192.0.2.9:80');
+  expect(messages.filter(message => / to (?:its|the) cluster IP /.test(message))).not.toEqual([]);
+  expect(messages.filter(message => !message.includes(' info '))).toEqual([]);
+});

@@ -64,7 +64,7 @@ describe('the place of each rule on the path of a packet', () => {
 test('a packet that both backends of iptables translate has no certain outcome', async () => {
   const lines = linesOf(await snapshotOf('faults/split-brain'), 'node-c', toWeb, Infinity);
   expect(lines[1]).toBe(
-    '└─ undetermined: both backends of iptables translate the packet: 10.244.11.4:8080, 10.244.11.5:8080, 10.244.12.4:8080 if the hook of iptables-nft runs first, 10.244.99.99:8080 if the hook of iptables-legacy runs first',
+    '└─ undetermined: rules of two backends translate the packet: 10.244.11.4:8080, 10.244.11.5:8080, 10.244.12.4:8080 if the hook of iptables-nft runs first, 10.244.99.99:8080 if the hook of iptables-legacy runs first',
   );
   const other = linesOf(await snapshotOf('faults/split-brain'), 'node-c', {...toWeb, destination: 'shop/nodeport'});
   expect(other[0]).toMatch(/ \(shop\/nodeport:http\) {2}3 endpoints, a third each$/);

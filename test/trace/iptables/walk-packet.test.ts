@@ -419,13 +419,31 @@ describe('targets', () => {
     expect(flow(ruleset({mangle: '-A PREROUTING -m frobnicate -j TTL --ttl-set 1'}), sent)).toBe('undecided');
   });
 
-  test.each(['HMARK --hmark-offset 4096', 'NFQUEUE --queue-num 0', 'FROBNICATE'])(
-    '%s is unknown: the packet is undecided, and the target is named',
-    target => {
-      const [end] = outcomes(ruleset({mangle: `-A PREROUTING -j ${target}`}), sent);
-      expect(end).toMatchObject({verdict: 'undecided', destination: null, reason: expect.stringContaining(target.split(' ')[0] ?? '')});
-    },
-  );
+  test.each([
+    ['4', 0.25],
+    ['4096', 1],
+  ])('HMARK gives one of %s marks, each as likely, and where these are many the outcome is undecided', (mod, share) => {
+    const rules = ruleset({
+      mangle: `-A PREROUTING -j HMARK --hmark-mod ${mod} --hmark-offset 256`,
+      filter: '-A FORWARD -m mark --mark 0x102 -j DROP',
+    });
+    const [stopped] = outcomes(rules, sent).filter(({verdict}) => verdict !== 'accept');
+    expect(stopped).toMatchObject({verdict: mod === '4' ? 'drop' : 'undecided', probability: share});
+  });
+
+  test.each([
+    [true, 'passes'],
+    [false, 'undecided'],
+  ])('a realm is that of no packet where no route gives one (%s), and otherwise not known', (isWithout, expected) => {
+    const rules = ruleset({filter: '-A FORWARD -m realm --realm 0x5 -j DROP'});
+    const [end] = walkPacket(rules, packetOf(sent), {...environment(), isWithoutRealms: () => isWithout});
+    expect(end?.verdict.replace('accept', 'passes')).toBe(expected);
+  });
+
+  test.each(['NFQUEUE --queue-num 0', 'FROBNICATE'])('%s is unknown: the packet is undecided, and the target is named', target => {
+    const [end] = outcomes(ruleset({mangle: `-A PREROUTING -j ${target}`}), sent);
+    expect(end).toMatchObject({verdict: 'undecided', destination: null, reason: expect.stringContaining(target.split(' ')[0] ?? '')});
+  });
 
   test('that are unknown are harmless in rules that do not match the packet', () => {
     expect(flow(ruleset({mangle: '-A PREROUTING -d 10.0.0.1/32 -j FROBNICATE'}), sent)).toBe('passes');
