@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {failureIn} from '../../src/model/node/kube-proxy-failures.ts';
+import {failureIn, troubleIn} from '../../src/model/node/kube-proxy-failures.ts';
 import {Redaction} from '../../src/redact/redaction.ts';
 
 // Lines of public reports.
@@ -169,6 +169,12 @@ describe('a Node that kube-proxy does not find', () => {
     expect(failureIn(missing, new Set(['node-a']))).toBeNull();
     expect(failureIn(`${missing}\nI0101 00:00:01.000000       1 shared_informer.go:320] Caches are synced for service config`)).toBeNull();
   });
+
+  test('is told of a log alone where kube-proxy went on with 127.0.0.1', () => {
+    const went = 'W0101 00:00:01.000000       1 proxier.go:249] invalid nodeIP, initialize kube-proxy with 127.0.0.1 as nodeIP';
+    const found = troubleIn(`${missing}\n${went}\nI0101 00:00:02.000000       1 server.go:215] Using iptables Proxier.`);
+    expect(found).toMatchObject({failure: {cause: expect.stringContaining('found no Node of its name')}});
+  });
 });
 
 test('that the API server was not reached is no cause once it was', () => {
@@ -176,6 +182,7 @@ test('that the API server was not reached is no cause once it was', () => {
     'E0101 00:00:00.000000       1 reflector.go:147] Get "https://10.0.0.1:6443/api": dial tcp 10.0.0.1:6443: connect: connection refused';
   const synced = 'I0101 00:00:09.000000       1 shared_informer.go:320] "Caches are synced" controller="service config"';
   expect(failureIn(`${refused}\n${synced}`)).toBeNull();
+  expect(failureIn(`${refused}\nI0101 00:00:05.000000       1 node.go:135] Successfully retrieved node IP: 192.0.2.3`)).toBeNull();
   expect(failureIn(`${synced}\n${refused}`)?.failure.cause).toBe('kube-proxy does not reach the API server');
 });
 

@@ -427,3 +427,45 @@ test('a chain of nftables that refuses all that passes the node is told', () => 
   expect(said(table('ct state established,related accept', end))).toContain(`"${end}" of inet filter forward stops every packet`);
   for (const text of [table('iifname "cali*" accept', end), table('tcp dport 22 reject'), table()]) expect(said(text)).toBe('');
 });
+
+describe('what people tell of clients, programs and tunnels', () => {
+  test.each([
+    ['a firewall that a client is stopped by', 'When I stop all iptables it worked.', 'without iptables packets arrive'],
+    ['UDP that is not allowed', 'We only allow TCP between nodes, not UDP.', 'stops UDP'],
+    ['a port of VXLAN that is closed', 'UDP port 8472 was blocked by the security group', 'stops UDP'],
+    ['a program that listens at localhost', "it was listening on 'localhost' and not '0.0.0.0'", 'it must listen at 0.0.0.0'],
+    ['a node port at localhost', 'curl http://localhost:<Node Port> I get connection refused', 'a node port is asked at 127.0.0.1'],
+    [
+      'a pod that no host has',
+      'connect() failed (113: Host is unreachable) while connecting to upstream, upstream: "http://10.244.0.6:80/"',
+      'nginx does not reach 10.244.0.6:80, an endpoint, and is told "no route to host"',
+    ],
+    [
+      'a pod that is asked at a node port',
+      '**web-1   1/1   Running   0   3d   10.44.0.4   n1**\ncurl: (7) Failed to connect to 10.44.0.4 port 30036: Connection refused',
+      '10.44.0.4 is the address of pod web-1',
+    ],
+    [
+      'a load balancer of k3s',
+      'svclb-traefik-4ea49843-qhf9g   0/2   CrashLoopBackOff   164   6h',
+      'does not serve the ports of its load balancer',
+    ],
+  ])('about %s is told', (_, text, what) => {
+    expect(answer(`${text}\n`)).toContain(what);
+  });
+
+  test.each([
+    ['a question', 'Did disabling firewalld help? Does it work?'],
+    ['a program of the node', 'I0101 server.go:1] Listening on 127.0.0.1:10248'],
+    ['a service of the node', 'curl http://localhost:8080 gives connection refused'],
+    ['ports that are open', 'UDP 8472 is open on all nodes'],
+  ])('about %s is not', (_, text) => {
+    expect(answer(`${text}\n`)).not.toMatch(shows);
+  });
+});
+
+test('a pod that is reached by the gateway, and not through the tunnel, is told', () => {
+  const route = (to: string, dev: string) => `$ ip route get ${to}\n${to} via 192.0.2.1 dev ${dev}  src 192.0.2.10\n    cache\n`;
+  expect(answer(route('10.244.7.5', 'eth0') + route('10.244.8.5', 'tunl0'))).toContain('packets to 10.244.7.5 take eth0 to 192.0.2.1');
+  expect(answer(route('192.0.2.77', 'eth0') + route('10.244.8.5', 'tunl0'))).not.toMatch(shows);
+});

@@ -111,7 +111,7 @@ error getting ipset version
 ];
 
 /** The API server answered. */
-const isServed = /Caches are synced\b.*\b(?:service|endpoint)/;
+const isServed = /Caches are synced\b.*\b(?:service|endpoint)|Successfully retrieved (?:node|NodeIP)/;
 
 /** kube-proxy found its Node, or did without. */
 export const isStarted =
@@ -211,6 +211,9 @@ missing br-netfilter module or unset (?:sysctl )?br-nf-call-iptables
 (?:Failed to unbind service|unbind address: \S+ from interface)
   what it wants to remove from kube-ipvs0 is gone already, or is the address that the kernel gave it: no packet is affected
   ${otherCause}
+invalid nodeIP, initializ\w+ kube-proxy with 127\.0\.0\.1
+  it found no Node of its name when it started, and goes on with 127.0.0.1 as the address of the node: if the Node has another name, no endpoint is on this node for it, and Services with a Local traffic policy are dropped
+  Start kube-proxy with --hostname-override set to the name of the Node object (metadata.name), or again once the Node is there.
 can't set sysctl net/ipv4/vs/\w+, kernel version must be at least
   the kernel is older than a switch of IPVS that kube-proxy sets: it goes on without it
   Rules are written all the same. On such a kernel a client that uses a port again may still be sent to a pod that is gone: upgrade the kernel where connections time out after pods were replaced.

@@ -248,6 +248,7 @@ function withoutMarks(line: string): string {
   if (/^\s*>/.test(text)) text = text.replace(quoteMark, '');
   if (/^\s*[-*+\u2022\d]/.test(text)) text = text.replace(listMark, '').replace(lineNumber, '');
   if (text.includes(']: ')) text = text.replace(logMark, '');
+  if (text.includes('**')) text = text.replace(/^(\s*)\*\*(?=\S)/, '$1').replace(/(?<=\S)\*\*(\s*)$/, '$1');
   return text.includes('`') ? text.replace(/^\s*`{1,3}(?=[^`])/, '').replace(/(?<=[^`])`{1,3}\s*$/, '') : text;
 }
 

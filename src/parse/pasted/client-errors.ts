@@ -2,6 +2,7 @@ import {joinHostPort} from '../../model/address.ts';
 import {someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
 import {fromObjects, type Listed, type ListedService, pairsOf} from './listed-objects.ts';
+import {podsIn} from './listed-pods.ts';
 import {withoutPing} from './told-causes.ts';
 
 /** A program that did not reach a server, as it says. */
@@ -12,7 +13,7 @@ export interface ClientError {
 }
 
 const forms: readonly RegExp[] = [
-  /\btcp\d? (?::\d+->)?(?<host>\S+):(?<port>\d+): (?:connect: |getsockopt: )?(?<why>[a-z/ ]+?)(?=["\\]|$)/,
+  /\btcp\d? (?::\d+->)?(?<host>\S+):(?<port>\d+): (?:connect: |getsockopt: )?(?<why>[a-z/ ]+?)(?=["\\*`)]|$)/,
   /\blookup \S+ on (?<host>\S+):(?<port>\d+): dial udp \S+ (?<why>[a-z/ ]+?)["\\]*$/,
   /\bread udp [^\s>]+->(?<host>\S+):(?<port>\d+): (?<why>[a-z/ :]+?)["\\]*$/,
   /\b(?:Failed to )?connect to (?<host>\S+) port (?<port>\d+)(?: after \d+ ms| \(tcp\)| from \S+ port \d+)?:? (?:failed: )?(?<why>.+)$/,
@@ -69,6 +70,9 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
       : refusedBy(error, `${asked} is ${here.name}`, listed.endpoints.get(here.name));
   const [end] = [...listed.endpoints].filter(([, all]) => all.has(asked));
   if (end !== undefined) return refusedBy(error, `${asked} is an endpoint of ${end[0]}`, new Set([asked]));
+  const pod = podsIn(lines).find(({ip}) => ip === host);
+  if (pod !== undefined && port >= 30_000 && port <= 32_767)
+    return `${host} is the address of pod ${pod.name}, and ${port} a port of the range of node ports: nodes serve those, and a pod is asked at the port at which its program listens (targetPort)`;
   const isOwn = /^(?:localhost|127\.)/.test(host);
   const all = listed.services.flatMap(({name, ports}) => ports.map(each => ({name, ...each})));
   const own = all.find(({nodePort}) => nodePort === port);

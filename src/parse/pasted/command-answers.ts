@@ -23,6 +23,7 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     failedInserts,
     closedByUfw,
     downTunnels,
+    besideTunnel,
     resolversOfPods,
   ];
   return [...toldCauses([...own, ...unmetPeers(own)]), ...martians(own), ...doubledRoutes(own), ...readers.flatMap(read => read(own))];
@@ -77,22 +78,26 @@ const search =
 /** `kube-proxy-9vwlb  0/1  CrashLoopBackOff  41 (2m ago)  3d  192.168.1.12  w2`. */
 function stoppedPods(lines: readonly string[]): readonly string[] {
   const stopped = podsIn(lines).filter(
-    ({name, ready, status}) => ofNodes.test(name) && (ready === 0 || !/^(?:Running|Completed)$/.test(status)),
+    ({name, ready, status}) =>
+      // That a port is taken is told with the Service that waits.
+      ofNodes.test(name) && (ready === 0 || !/^(?:Running|Completed)$/.test(status)) && !/^svclb.*Pending$/.test(`${name} ${status}`),
   );
   return [...Map.groupBy(stopped, ({name, status}) => `${ofNodes.exec(name)?.[1]} ${status}`).values()].map(all => {
     const [{name = '', status = ''} = {}] = all;
     const effect = /^(?:coredns|kube-dns)/.test(name)
       ? 'it is no endpoint of the DNS of the cluster'
-      : name.startsWith('kube-proxy')
-        ? 'the rules of Services on its node are those of before, or none'
-        : 'pods of its node may not be reached, whatever the rules of Services';
+      : name.startsWith('svclb')
+        ? 'ServiceLB of k3s does not serve the ports of its load balancer there'
+        : name.startsWith('kube-proxy')
+          ? 'the rules of Services on its node are those of before, or none'
+          : 'pods of its node may not be reached, whatever the rules of Services';
     const pods = someOf(all.map(pod => `${pod.name}${pod.node === null ? '' : ` of ${pod.node}`}`));
     return `${pods} ${all.length === 1 ? 'is' : 'are'} ${status === 'Running' ? 'not ready' : status}: ${effect}. kubectl ${/^(?:Pending|ContainerCreating)$/.test(status) ? `describe pod ${name}` : `logs ${name} --previous`} says why`;
   });
 }
 
 const ofNodes =
-  /^(coredns|kube-dns|kube-proxy|cilium|calico-node|kube-flannel-ds|canal|rke2-canal|weave-net|kube-router|antrea-agent)-(?:[a-z0-9]+-)?[a-z0-9]{5}$/;
+  /^(svclb|coredns|kube-dns|kube-proxy|cilium|calico-node|kube-flannel-ds|canal|rke2-canal|weave-net|kube-router|antrea-agent)-(?:[a-z0-9]+-|(?<=svclb-)[a-z0-9-]+-)?[a-z0-9]{5}$/;
 
 /** A list of all pods of a control plane that has none of a network plugin, for which the pods of DNS wait. */
 function withoutPlugin(lines: readonly string[]): readonly string[] {
@@ -180,6 +185,21 @@ function downTunnels(lines: readonly string[]): readonly string[] {
   });
 }
 
+/** `ip route get` of pods of one network, where one answer leads through a tunnel and another to the gateway of the node. */
+function besideTunnel(lines: readonly string[]): readonly string[] {
+  const ways = lines.flatMap(line => {
+    const [, to = '', via = '', dev] = /^\s*(\d+\.\d+\.\d+\.\d+) via (\S+) dev (\S+)/.exec(line) ?? [];
+    return dev === undefined ? [] : [{to, via, dev, network: to.split('.', 2).join('.')}];
+  });
+  const isTunnel = (dev: string): boolean => /^(?:tunl\d|flannel|vxlan|cilium_|antrea-|weave|wireguard)/.test(dev);
+  return ways.flatMap(({to, via, dev, network}) => {
+    const other = ways.find(one => isTunnel(one.dev) && one.network === network);
+    return isTunnel(dev) || other === undefined
+      ? []
+      : `packets to ${to} take ${dev} to ${via}, and those to ${other.to} the tunnel ${other.dev}: the route of the network plugin to ${to} is missing or was replaced, and the gateway does not know pods`;
+  });
+}
+
 /** What `/etc/resolv.conf` of a pod has, where the pod does not find a name. */
 function resolversOfPods(lines: readonly string[]): readonly string[] {
   if (!lines.some(line => unresolved.test(line))) return [];
@@ -200,7 +220,7 @@ const unresolved =
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|NotReady|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|: (?:flannel|vxlan|wireguard|cilium_vxlan|antrea)/;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|NotReady|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|: (?:flannel|vxlan|wireguard|cilium_vxlan|antrea)|\broute get /;
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

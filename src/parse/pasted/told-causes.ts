@@ -32,7 +32,7 @@ plugin/loop: (?:Loop \(\S+ -> :\d+\) detected|Seen .* loop detected)
   CoreDNS forwards names outside of the cluster to $1, and gets no answer ($2): forward in the Corefile, or the resolv.conf that it reads, must name servers that pods reach (through the masquerading of the network plugin), and not the Service of CoreDNS itself
 (?:dial tcp|connect to) (\d+\.\d+\.\d+\.\d+)(?::| port )\d+.*?[Nn]etwork is unreachable
   no route leads to $1 where the client runs: the kernel refuses packets before it asks any rule. The node or pod needs a default route, wherever it leads (ip route)
-Service "?([\w.-]+/[\w.-]+)"? does not have any active [Ee]ndpoint
+[Ss]ervice "?([\w.-]+/[\w.-]+)"? does not have any active [Ee]ndpoint
   $1 has no ready endpoint, as the ingress controller says, which answers 503: no pod that its selector matches is ready (kubectl get pods --show-labels)
 (?:[Ee]rror (?:getting|obtaining) (?:Endpoints for )?Service|service) "?([\w.-]+/[\w.-]+)"?.*? (?:no object matching key|was not found|does not exist)
   an Ingress names the Service $1, which does not exist in that namespace: it must be in that of the Ingress
@@ -48,6 +48,8 @@ while connecting to upstream.*? upstream: "\w+://127\.[\d.]+:
   nginx itself refuses: it has an address of its own in place of the Service of the Ingress, of which it knows no endpoint: the Service, its port or its endpoints are not there (kubectl describe ingress, kubectl get endpoints), or the class of the Ingress is that of another controller
 connect\(\) failed \(111: Connection refused\) while connecting to upstream.*? upstream: "\w+://((?!127\.)[\d.]+:\d+)
   nginx is refused by $1, an endpoint: no program of the pod listens at this port (targetPort), or it does on 127.0.0.1 alone
+connect\(\) failed \(113: .*?\) while connecting to upstream.*? upstream: "\w+://((?!127\.)[\d.]+:\d+)
+  nginx does not reach $1, an endpoint, and is told "no route to host": a firewall refuses what goes to the pod (REJECT, as firewalld writes it, on the node of nginx or on that of the pod), or the pod is gone
 upstream timed out \(110: .*?\) while connecting to upstream.*? upstream: "\w+://((?!127\.)[\d.]+:\d+)
   nginx gets no answer from $1, an endpoint: packets to the pod or its answers are lost, between nodes by the network plugin or a firewall, or by a NetworkPolicy. The same request from the node of the pod, and from that of nginx, shows which
 failed to ensure load balancer(?: for service ([\w./-]+))?: (.+?)[\s"'\`]*$
@@ -84,12 +86,18 @@ Kernel's RPF check is set to 'loose'
   the policy of filter/FORWARD is DROP, as the text says: packets of pods are dropped where no rule before accepts them. Docker sets it; a network plugin, or iptables -P FORWARD ACCEPT, lets them pass
 ^(?!.*ExecStart).*\biptables (?:-w )?(?:-P|--policy) FORWARD ACCEPT
   the text sets the policy of filter/FORWARD to ACCEPT: where that helps, it was DROP, as Docker sets it, and packets of pods were dropped, as no rule accepted them
-\b(?:[Dd]isabl|[Ss]topp|[Tt]urn|[Ff]lush)(?:ing|ed)(?: off)? (?:the |my )?(firewalld|ufw|iptables|firewall)(?:(?!n't| not | no )[^.])*?\b(?:fix|work|solv|resolv|help)
+\b(?:(?:[Dd]isabl|[Ss]topp|[Tt]urn|[Ff]lush)(?:ing|ed)(?: off)?|(?:[Ww]hen|[Ii]f|[Oo]nce|[Aa]fter) (?:[Ii]|we) (?:stop|disable|flush|turn off)) (?:the |my |all )*(firewalld|ufw|iptables|firewall)(?!.*?\?)(?:(?!n't| not | no )[^.])*?\b(?:fix|work|solv|resolv|help)
   without $1 packets arrive, as the text says: its rules drop or refuse those of pods or of other nodes. The networks of pods and Services, their interfaces and the ports of the network plugin must pass it
 Hairpin setup failed for pod "([^"_]+)_
   kubelet cannot let the pod $1 reach itself through its own Service (hairpin mode): the end of its log line says why
 \bfrom (?:within |inside )?(?:the |a )?(?:[\w-]+ ){0,3}(?:pod|Pod|container) itself\b|\b[Pp]ods? (?:can ?not|can't|is unable to|are unable to|does not|doesn't) (?:access|reach|connect to|talk to|resolve) (?:itself|themselves|its own|their own)\b
   a pod that its own Service sends back to itself gets an answer only where the interface of the pod has hairpin mode (hairpinMode of the network plugin; cat /sys/class/net/cni0/brif/*/hairpin_mode) and such packets are masqueraded
+\b(?:[Aa]ll?ow|[Oo]pen)\w*[^.]{0,40}\bTCP\b[^.]{0,40}\bnot UDP\b|\b(?:8472|4789)(?:/udp)?\b[^.]{0,40}\b(?:(?:was|is|were|are|being|got) (?:blocked|closed|dropped|filtered|not (?:open|allowed))|(?:wasn't|isn't) (?:open|allowed))
+  a firewall between the nodes stops UDP, as the text says: packets to pods of other nodes go in UDP (VXLAN: port 8472 of flannel, 4789 of Calico)
+\blisten\w* (?:only )?(?:on|at|to) ['"\`]*(?:localhost|127\.0\.0\.1)['"\`]* (?:and not|instead of|rather than|not) |\blisten\w* only (?:on|at|to) ['"\`]*(?:localhost|127\.0\.0\.1)
+  a program that listens at 127.0.0.1 alone gets nothing that is sent to the address of its pod: it must listen at 0.0.0.0 (or ::)
+\bcurl (?:-\S+ )*(?:https?://)?(?:localhost|127\.0\.0\.1):(?:<[^>]*[Pp]ort[^>]*>|\$\{?\w*PORT\w*\}?|3[0-2]\d{3}\b)[^.]*?(?:refused|timed out|time ?out)
+  a node port is asked at 127.0.0.1: nftables mode and IPVS mode serve none there, and a host whose nodes are containers or virtual machines (minikube, kind, Docker Desktop) is no node. The address of a node, minikube service NAME --url or kubectl port-forward leads there
 node\.kubernetes\.io/(exclude-from-external-load-balancers)
   a node with the label $1 serves no load balancer: clouds send nothing to it, and MetalLB announces no address from it (kubeadm gives it to control planes). Remove the label, or set ignoreExcludeLB of MetalLB
 \b(\w+_cache): neighbor table overflow
@@ -122,7 +130,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|policy|P FORWARD|(?:ing|ed)(?: off)? (?:the |my )?(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext/;
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|curl .*(?:localhost|127)/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
