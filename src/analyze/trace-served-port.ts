@@ -199,6 +199,7 @@ function localPolicy({internalPolicyLocal, externalPolicyLocal}: ServicePort, {e
 function endOf<R extends RuleText>(does: PathOutcome<R>, droppedBy: string | undefined): EntryTrace['end'] {
   const end = does.outcomes.find(({verdict, destination}) => verdict !== 'accept' || destination === null);
   if (end === undefined) return null;
+  if (end.policy !== undefined) return {verdict: 'dropped', rule: null, reason: `by the policy of ${end.policy}`};
   const reason = end.reason ?? (end.verdict === 'drop' ? droppedBy : undefined);
   return {verdict: verdictNames[end.verdict], rule: end.verdict === 'accept' ? null : (end.path.at(-1) ?? null), reason};
 }

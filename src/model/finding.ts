@@ -168,6 +168,8 @@ export interface Observation {
   readonly expected?: readonly RuleText[];
   /** Rules that are on the node. */
   readonly actual?: readonly RuleText[];
+  /** In place of a rule, the base chain whose policy it is. */
+  readonly policyOf?: Pick<RuleText, 'table' | 'chain' | 'backend'> | undefined;
   /** The remedy; the check's own remedy if left out. */
   readonly remedy?: string | undefined;
   /** A command line for the remedy, or to confirm the finding, where there is one that is right as it stands. */

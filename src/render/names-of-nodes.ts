@@ -2,18 +2,22 @@ import {plural} from '../model/text.ts';
 import {escapeText} from './terminal-text.ts';
 import {groupBy} from '../model/lists.ts';
 
-/** Names of nodes for a sentence, escaped: consecutive names as ranges such as `node-[a-c]`, and no more than fit on a line. */
+/** Names of nodes for a sentence, escaped: consecutive names as ranges such as `node-[a-c]`; `200 nodes, such as node-a`, where these do not fit on a line. */
 export function nodeList(nodes: readonly string[]): string {
   if (nodes.length <= maxNames) return nodes.map(escapeText).join(', ');
-  return rangesText(nodeRanges(nodes), maxLength, maxNames);
+  const ranges = nodeRanges(nodes);
+  const isShort = ranges.length <= maxNames && ranges.reduce((sum, {text}) => sum + text.length + 2, 0) <= maxLength;
+  return isShort || ranges.length === 1
+    ? ranges.map(({text}) => escapeText(text)).join(', ')
+    : `${nodes.length} nodes, such as ${escapeText(nodes[0] ?? '')}`;
 }
 
 /** As many ranges as fit into so many characters, at least one, and the number of the other nodes. Escaped. */
-export function rangesText(ranges: readonly NodeRange[], maxCharacters: number, max = Infinity): string {
+export function rangesText(ranges: readonly NodeRange[], maxCharacters: number): string {
   let length = 0;
   const tooMany = ranges.findIndex(({text}, index) => {
     length += text.length + 2;
-    return index > 0 && (index >= max || length > maxCharacters);
+    return index > 0 && length > maxCharacters;
   });
   const shown = tooMany < 0 ? ranges : ranges.slice(0, tooMany);
   const rest = ranges.slice(shown.length).reduce((sum, {size}) => sum + size, 0);

@@ -1,4 +1,6 @@
 import {expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
+import {nftScenario} from '../nft-scenario.ts';
 import type {EditableDump} from '../editable-dump.ts';
 import {needsAction, type FindingSummary, containing, type Scenario, scenario} from '../scenario.ts';
 
@@ -110,6 +112,20 @@ test('for a policy the remedy is an ACCEPT for the pod network', async () => {
   const given = await dropping();
   const found = given.findings({nodes: name => name === 'node-b', only: new Set(['ST303'])});
   expect(found.map(({remedy}) => remedy)).toEqual([expect.stringMatching(/^Accept the pod network in FORWARD/)]);
+});
+
+test('a policy has the command that lists its chain, and stands at the end of the traced path', async () => {
+  const snapshot = (await dropping()).snapshot();
+  const {findings, traces} = diagnose(snapshot, {toolVersion: '', trace: true, selects: ({metadata: {name}}) => name === 'web'});
+  expect(findings.find(({code}) => code === 'ST303')?.command).toBe('iptables -t filter -S FORWARD');
+  const ofNode = traces.filter(({node}) => node === 'node-b').flatMap(({entries}) => entries);
+  expect(ofNode.map(({end}) => end)).toEqual([{verdict: 'dropped', rule: null, reason: 'by the policy of filter/FORWARD'}]);
+
+  const drop = 'table inet fw {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n\t}\n}\n';
+  const given = await nftScenario(ruleset => `${ruleset}\n${drop}`);
+  expect(diagnose(given.snapshot(), {toolVersion: ''}).findings.find(({code}) => code === 'ST303')?.command).toBe(
+    'nft list chain inet fw forward',
+  );
 });
 
 async function dropping(): Promise<Scenario> {

@@ -52,7 +52,7 @@ export type CiliumKind =
 export interface Symptom<R extends RuleText = RuleText>
   extends Pick<
     Observation,
-    'severity' | 'service' | 'entry' | 'endpoint' | 'variant' | 'gist' | 'remedy' | 'senders' | 'hitSenders' | 'isShareOfOne'
+    'severity' | 'service' | 'entry' | 'endpoint' | 'variant' | 'gist' | 'remedy' | 'senders' | 'hitSenders' | 'isShareOfOne' | 'policyOf'
   > {
   readonly kind: SymptomKind;
   readonly family: Family;

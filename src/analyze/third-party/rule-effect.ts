@@ -41,7 +41,7 @@ import {
 } from './node-rule.ts';
 
 /** What is wrong with one entry from one source, and the rule that does it. */
-export interface RuleEffect extends Pick<Symptom, 'kind' | 'severity' | 'detail' | 'variant' | 'gist'> {
+export interface RuleEffect extends Pick<Symptom, 'kind' | 'severity' | 'detail' | 'variant' | 'gist' | 'policyOf'> {
   readonly probe: Probe;
   /** Null when it is the policy of a chain, whose name may be in `policy`. */
   readonly rule: NodeRule | null;
@@ -96,16 +96,25 @@ export function ruleEffect(outcome: ConnectionOutcome, walkedProbe: WalkedProbe,
   const effect = effectOf(outcome, walkedProbe, effectCase);
   if (effect === null) return null;
   const path = [...(outcome.lost?.outcome.path ?? []), ...outcome.path].filter(rule => !effectCase.isOwn(rule));
-  const backend = effect.rule === null ? null : effectCase.backendOf(effect.rule);
-  const rule = effect.rule === null || backend === null ? effect.rule : {...effect.rule, backend};
+  const withBackend = <P extends Parameters<EffectCase['backendOf']>[0]>(place: P): P => {
+    const backend = effectCase.backendOf(place);
+    return backend === null ? place : {...place, backend};
+  };
   return {
     ...(isUnpromised(effect, walkedProbe.probe) ? {severity: 'info'} : {}),
     ...effect,
-    rule,
+    rule: effect.rule === null ? null : withBackend(effect.rule),
+    ...(effect.rule === null && effect.policy !== undefined ? {policyOf: withBackend(chainOf(effect.policy))} : {}),
     probe: walkedProbe.probe,
     namesDestination: path.some(namesDestination),
     namesInterface: path.some(namesInterface),
   };
+}
+
+/** Of `filter/FORWARD`. */
+function chainOf(policy: string): {readonly table: string; readonly chain: string} {
+  const [table = '', chain = ''] = policy.split('/', 2);
+  return {table, chain};
 }
 
 function effectOf(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
@@ -187,7 +196,7 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
     const taker = interceptorOf(path.filter(one => !effectCase.isOwn(one)));
     return taker === null ? null : intercepted(taker, walkedProbe, effectCase);
   }
-  if (policy !== undefined && effectCase.isOwn({table: policy.split('/')[0] ?? '', chain: policy.split('/')[1] ?? ''})) return null;
+  if (policy !== undefined && effectCase.isOwn(chainOf(policy))) return null;
   const {hostIPs} = effectCase.context.facts;
   const {text: asked} = probe.packet.destination;
   // Of the addresses of a node, clients know those that its Node has: others are of VPNs and bridges, which programs close to all but their own.
@@ -226,8 +235,7 @@ function isUnpromised({isLater}: Effect, {entry, source, senders}: Probe): boole
 /** What refuses packets, in words: a rule, or else the policy of a chain. */
 export function causeText(rule: NodeRule | null, policy = 'a chain', effectCase: EffectCase): string {
   if (rule !== null) return `by a third-party rule${inBackend(rule, effectCase)}`;
-  const [table = '', chain = ''] = policy.split('/', 2);
-  return `because no rule accepts them and the policy of ${policy}${inBackend({table, chain}, effectCase)} is DROP`;
+  return `because no rule accepts them and the policy of ${policy}${inBackend(chainOf(policy), effectCase)} is DROP`;
 }
 
 /** Commands of one backend do not show what the other holds. */
@@ -446,6 +454,6 @@ export function symptomOfNode(effect: RuleEffect, items: Iterable<ServedPort>, f
   };
 }
 
-function shared({kind, severity, variant, rule, probe}: RuleEffect): Omit<Symptom, 'family' | 'port' | 'detail'> {
-  return {kind, severity, variant, senders: affectedSenders(probe), expected: [], actual: rule === null ? [] : [rule]};
+function shared({kind, severity, variant, rule, probe, policyOf}: RuleEffect): Omit<Symptom, 'family' | 'port' | 'detail'> {
+  return {kind, severity, variant, policyOf, senders: affectedSenders(probe), expected: [], actual: rule === null ? [] : [rule]};
 }

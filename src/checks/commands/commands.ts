@@ -47,11 +47,14 @@ export function iptables(family: Family): string {
   return family === 'IPv6' ? 'ip6tables' : 'iptables';
 }
 
-/** Lists the chain, set or virtual servers that the first rule found on the node is in; nothing if there is none. */
-export function listPlace(context: Pick<NodeData, 'api' | 'node' | 'nft'>, {actual = [], family = 'IPv4'}: Observation): Command {
-  const [rule] = actual;
-  if (rule === undefined) return {};
-  const {table, chain, backend} = rule;
+/** Lists the chain, set or virtual servers that the first rule found on the node is in, or the chain whose policy it is; nothing if there is none. */
+export function listPlace(
+  context: Pick<NodeData, 'api' | 'node' | 'nft'>,
+  {actual: [rule] = [], policyOf, family = 'IPv4'}: Observation,
+): Command {
+  const place = rule ?? policyOf;
+  if (place === undefined) return {};
+  const {table, chain, backend} = place;
   if (table === 'ipvs') return run(commandLine`ipvsadm -Ln`);
   if (table === 'kube-ipvs0') return run(commandLine`ip address show dev kube-ipvs0`);
   if (table === 'ipset') return onNode(context, commandLine`ipset list ${chain}`);
