@@ -1,5 +1,5 @@
 import type {ExpectedTable} from '../src/expect/nftables/expected-table.ts';
-import type {SetShape} from '../src/expect/nftables/base-sets.ts';
+import type {SetShape} from '../src/expect/nftables/set-elements.ts';
 
 /** An expected table as `nft list ruleset` prints it. */
 export function nftText(table: ExpectedTable): string {

@@ -1,15 +1,15 @@
+import {type KubeProxyVersion, type ProxyConfig, seenInRules} from '../model/proxy-config.ts';
+import {aboutMinor} from '../expect/patch-releases.ts';
+import type {ServicePort} from '../model/service-port.ts';
 import {nodeObject} from '../expect/api-index.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import type {Family} from '../model/address.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
-import {type ProxyConfig, seenInRules} from '../model/proxy-config.ts';
-import type {ServicePort} from '../model/service-port.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import {fileText, type ApiObjects, type NodeDump} from '../model/snapshot.ts';
 import {type IpSet, parseIpsetSave} from '../parse/ipvs/ipset-save.ts';
-import {Differing, type ServiceDifferences} from './differing.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 import type {Cut, Ruleset} from '../model/ruleset.ts';
 
@@ -173,4 +173,63 @@ export function allOf({current, both}: Dumps, family: Family): readonly Ruleset[
   const pair = both.find(one => one.family === family);
   const one = current.get(family);
   return pair !== undefined ? [pair.nft, pair.legacy] : one === undefined ? [] : [one];
+}
+
+/** The differences of one Service. */
+export interface ServiceDifferences {
+  /** The number of objects that differ: rules, elements, servers. */
+  readonly count: number;
+  /** The parts of the dumps with a difference. Each part is of one moment, and kube-proxy may have written between two of them. */
+  readonly parts: ReadonlySet<string>;
+}
+
+/** The differences of each Service, by `IPv4 shop/web`. */
+class Differing {
+  readonly services = new Map<string, ServiceDifferences>();
+
+  /** `parts` has the part of each object. */
+  add({family, namespace, service}: ServicePort, parts: readonly string[]): void {
+    const key = differingKey(family, `${namespace}/${service}`);
+    const known = this.services.get(key);
+    this.services.set(key, {count: (known?.count ?? 0) + parts.length, parts: new Set([...(known?.parts ?? []), ...parts])});
+  }
+}
+
+export function differingKey(family: string, service: string): string {
+  return `${family} ${service}`;
+}
+
+interface BestVersion {
+  readonly config: ProxyConfig;
+  /** How many differences are left. */
+  readonly differences: number;
+}
+
+/** The settings with the version whose rules the node's fit best; of those that fit alike, with the first. */
+export function bestVersion(
+  config: ProxyConfig,
+  candidates: Iterable<KubeProxyVersion>,
+  countDifferences: (config: ProxyConfig) => number,
+): BestVersion {
+  let best: BestVersion = {config, differences: Number.POSITIVE_INFINITY};
+  for (const version of candidates) {
+    const candidate = withVersion(config, version);
+    const differences = countDifferences(candidate);
+    if (differences < best.differences) best = {config: candidate, differences};
+    if (differences === 0) break;
+  }
+  return best;
+}
+
+/** The settings with the rules of another version; a version that was said keeps its name. */
+function withVersion(config: ProxyConfig, {minor, patch}: KubeProxyVersion): ProxyConfig {
+  const {value, source} = config.version;
+  if (minor === value.minor && patch === value.patch) return config;
+  const name = patch === null ? `1.${minor}` : `1.${minor}.${patch}`;
+  if (value.guessed === undefined) {
+    const evaluated = `${source}; evaluated with the rules of ${name}, which fit best`;
+    return {...config, version: {value: {...value, minor, patch}, source: evaluated}};
+  }
+  const basis = source === seenInRules ? source : `${seenInRules}, which fit it better than ${value.text} (${source})`;
+  return {...config, version: {value: {...aboutMinor(minor), text: `about v${name}`, patch}, source: basis}};
 }

@@ -2,25 +2,30 @@ import {compareText} from '../model/text.ts';
 import type {Check} from './check.ts';
 import {factsChecks} from './kernel/facts-checks.ts';
 import {duplicateEndpoint, noReadyEndpoint, portWithoutEndpoint} from './objects/ready-endpoints.ts';
-import {externalIPWithRanges, headlessLabelWithClusterIP, rangesOfOneFamily} from './objects/conflicting-fields.ts';
+import {
+  externalIPWithRanges,
+  headlessLabelWithClusterIP,
+  rangesOfOneFamily,
+  addressFamilyMismatch,
+  nodeAddressAsExternalIP,
+  notServedByKubeProxy,
+} from './objects/service-addresses.ts';
 import {hintsIgnored, nodesExcludedFromLoadBalancers} from './objects/endpoints-by-place.ts';
-import {addressFamilyMismatch, nodeAddressAsExternalIP, notServedByKubeProxy} from './objects/service-addresses.ts';
 import {endpointIsClusterIP, endpointOnUnknownNode, localPolicyNowhereLocal} from './objects/local-endpoints.ts';
 import {nodePortCollision, targetPortNotDeclared} from './objects/node-ports-and-target-ports.ts';
 import {policySeesNode} from './objects/st113-policy-sees-node.ts';
 import {modeMismatch, modeNotSet, otherModeLeftovers, twoBackends} from './two-modes.ts';
 import {kubeProxyNotSyncing, noKubeProxy, twoProxies} from './kube-proxy.ts';
+import {changedWhileLooking} from './st904-changed-while-looking.ts';
 import {dumpUnreliable, familyNotRead, nodeNotRead} from './what-was-not-read.ts';
 import {staleConntrack} from './st508-stale-conntrack.ts';
 import {localhostNodePortsStuck, serviceNameTooLong} from './nftables-checks.ts';
 import {endpointGetsNothing, oneEndpointGetsAll, removedEndpointInUse} from './traffic-checks.ts';
 import {mtuDiffers} from './kernel/st613-mtu-differs.ts';
-import {noRouteToPods} from './kernel/st611-no-route-to-pods.ts';
 import {tunnelMasqueraded} from './kernel/st612-tunnel-masqueraded.ts';
-import {serviceRangeOverlap} from './st118-service-range-overlap.ts';
-import {addressConflict} from './st119-address-conflict.ts';
+import {noRouteToPods} from './kernel/st611-no-route-to-pods.ts';
+import {serviceRangeOverlap, addressConflict} from './st118-address-overlaps.ts';
 import {loopbackRoutingOff} from './kernel/st614-loopback-routing-off.ts';
-import {changedWhileLooking} from './st904-changed-while-looking.ts';
 import {apiNewer, knownBug, limitOfMode, podAddressLost, podsNotRecognized, settingBreaksPromise} from './promise-checks.ts';
 import {ciliumChecks} from './cilium-checks.ts';
 import {symptomChecks} from './symptom-checks.ts';

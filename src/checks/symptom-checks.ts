@@ -1,13 +1,12 @@
 import type {Observation} from '../model/finding.ts';
 import type {Symptom, SymptomKind} from '../analyze/symptoms/symptom.ts';
 import type {Check, NodeCheckContext} from './check.ts';
-import {listPlace, logAndRestart, restart, run, showArguments, showLog} from './commands/commands.ts';
+import {listPlace, logAndRestart, restart, run, showArguments, showLog, withUpgrade} from './commands/commands.ts';
 import {commandLine} from '../model/text.ts';
 import {isKubeProxyChain} from '../analyze/third-party/iptables-rules.ts';
 import {agentAction} from './cilium-checks.ts';
 import {symptomObservations} from './symptom-observations.ts';
 import {mendedBugs} from '../expect/patch-releases.ts';
-import {withUpgrade} from './upgrade-advice.ts';
 import {ofDetector, otherNodeName} from './promise-checks.ts';
 import {kubeProxyTrouble, portInUse, replacementOf, troubleText} from './kube-proxy-trouble.ts';
 

@@ -1,10 +1,9 @@
 import {heldIn, once, onceAsked} from '../model/once.ts';
 import {analyzeNode} from '../analyze/analyze-node.ts';
-import type {ServiceDifferences} from '../analyze/differing.ts';
+import type {ServiceDifferences, NodeAnalysis, NodeInput} from '../analyze/proxy-mode.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
 import {narrowNode} from '../analyze/narrow-node.ts';
 import {readNft} from '../analyze/nftables/nft-rules.ts';
-import type {NodeAnalysis, NodeInput} from '../analyze/proxy-mode.ts';
 import {seenConfig} from '../analyze/seen-config.ts';
 import {withinWhatWasRead} from '../analyze/symptoms/node-symptoms.ts';
 import type {Symptom} from '../analyze/symptoms/symptom.ts';

@@ -1,5 +1,5 @@
 import {heldIn} from '../model/once.ts';
-import {differingKey, type ServiceDifferences} from '../analyze/differing.ts';
+import {differingKey, type ServiceDifferences} from '../analyze/proxy-mode.ts';
 import {type AnsweredPlace, ClusterView, type PortEntry, serviceKey} from '../expect/cluster/cluster-view.ts';
 import {
   changesByService,

@@ -1,7 +1,7 @@
 import type {ConfigOverrides} from '../expect/proxy-config.ts';
 import type {ServiceObject} from '../model/api-objects.ts';
 import type {Finding, ServiceName} from '../model/finding.ts';
-import type {ServiceDifferences} from '../analyze/differing.ts';
+import type {ServiceDifferences} from '../analyze/proxy-mode.ts';
 import type {NarrowTo} from '../analyze/nftables/nft-rules.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import type {Family} from '../model/address.ts';

@@ -1,3 +1,4 @@
+import type {PodObject} from './api-objects.ts';
 /** A setting with its source: a file of the bundle, a flag, or kube-proxy's default. */
 export interface Setting<T> {
   readonly value: T;
@@ -103,4 +104,14 @@ export type FeatureGates = Readonly<Record<string, boolean>>;
 /** Whether a gate is on; `byDefault` is its default in this version. */
 export function isGateOn(gates: FeatureGates, name: string, byDefault: boolean): boolean {
   return gates[name] ?? byDefault;
+}
+
+/** The agent's table of Services. Without it nothing of Cilium is compared; it is missing, with the reason, where an agent could not be read. */
+export const ciliumAgentTable = 'service-list.json';
+
+/** The settings of all agents, in their namespace. */
+export const ciliumConfigMap = 'cilium-config';
+
+export function isCiliumAgent({metadata}: PodObject): boolean {
+  return metadata.labels?.['k8s-app'] === 'cilium';
 }

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import type {EndpointSliceObject} from '../../src/model/api-objects.ts';
-import {withLeavingEndpoints} from '../../src/traffic/leaving-endpoints.ts';
+import {withLeavingEndpoints} from '../../src/traffic/node-survey.ts';
 import {trafficReport} from '../../src/traffic/measure-traffic.ts';
 import {webPort} from '../checks/traffic.ts';
 import {endpoint, slice} from '../cluster.ts';

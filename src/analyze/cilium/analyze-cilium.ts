@@ -1,4 +1,4 @@
-import {ciliumAgentTable, ciliumConfigMap} from '../../model/node/cilium.ts';
+import {ciliumAgentTable, ciliumConfigMap, newestApi} from '../../model/proxy-config.ts';
 import {
   ciliumPod,
   ciliumSetting,
@@ -14,7 +14,6 @@ import {nodeObject} from '../../expect/api-index.ts';
 import {serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/address.ts';
 import {onceAsked} from '../../model/once.ts';
-import {newestApi} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';

@@ -9,7 +9,7 @@ import {families, type Family, parseAddress} from '../../model/address.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import {bestVersion} from '../best-version.ts';
+import {bestVersion} from '../proxy-mode.ts';
 import {isExcerpt} from './excerpt.ts';
 
 /** Versions from 1.27 on whose rules look alike and that treat some Services in different ways: the first of each kind. */

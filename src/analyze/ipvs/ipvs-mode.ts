@@ -22,6 +22,7 @@ import {
   nodeRules,
   type NodeRules,
   type ProxyMode,
+  bestVersion,
 } from '../proxy-mode.ts';
 import {noServiceRules, uncoveredPods, withEffect} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -40,7 +41,6 @@ import {mergeByNode, staleServers} from './stale-servers.ts';
 import {aboutMinor, possibleVersions} from '../../expect/patch-releases.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {bestVersion} from '../best-version.ts';
 
 /** kube-proxy with the kernel's IPVS: a virtual server for each address and port of a Service, ipsets, and fixed base rules in iptables. */
 export const ipvsMode: ProxyMode = {

@@ -3,7 +3,7 @@ import {compareNftTable} from '../../compare/compare-nft-table.ts';
 import {formerChains, isServiceCIDRRule} from '../../expect/nftables/base-chains.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';
-import type {SharedElement} from '../../expect/nftables/service-elements.ts';
+import type {SharedElement} from '../../expect/nftables/set-elements.ts';
 import type {Severity} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';

@@ -1,5 +1,5 @@
 import {compareNftTable, type NftExpectation} from '../../compare/compare-nft-table.ts';
-import {nodePortIPs} from '../../expect/nftables/base-sets.ts';
+import {nodePortIPs} from '../../expect/nftables/set-elements.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {type ExpectedTable, proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {bypassDetector, describeSeen, inferNftConfig, seenDetector} from '../../expect/nftables/infer-nft-config.ts';
@@ -10,9 +10,8 @@ import {families} from '../../model/address.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
-import {bestVersion} from '../best-version.ts';
+import {bestVersion, type NodeInput} from '../proxy-mode.ts';
 import type {HypothesisTests} from '../infer-hypothesis.ts';
-import type {NodeInput} from '../proxy-mode.ts';
 import {describeDetector, otherDetectorSymptom} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {kubeProxyTables} from './nft-rules.ts';

@@ -9,7 +9,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {commandAnswers} from '../../parse/pasted/command-answers.ts';
 import type {Listed} from '../../parse/pasted/listed-objects.ts';
-import {listedRoutes} from '../../parse/pasted/listed-routes.ts';
+import {listedRoutes} from '../../parse/pasted/listed-state.ts';
 import {ipsetsOf} from '../proxy-mode.ts';
 
 interface ShownBeside {

@@ -1,6 +1,5 @@
 import type {Permission} from '../../model/access.ts';
-import {ciliumConfigMap} from '../../model/node/cilium.ts';
-import {systemConfigMaps} from '../../model/proxy-config.ts';
+import {ciliumConfigMap, systemConfigMaps} from '../../model/proxy-config.ts';
 import {readerAccount} from '../agents/agent-tokens.ts';
 import {type TransportName, transports} from '../transports/index.ts';
 

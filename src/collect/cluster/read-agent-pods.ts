@@ -1,4 +1,4 @@
-import {ciliumConfigMap, isCiliumAgent} from '../../model/node/cilium.ts';
+import {ciliumConfigMap, isCiliumAgent} from '../../model/proxy-config.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objects.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import type {Problem} from '../../model/snapshot.ts';

@@ -1,4 +1,4 @@
-import {ciliumAgentTable} from '../../model/node/cilium.ts';
+import {ciliumAgentTable} from '../../model/proxy-config.ts';
 import {Buffer} from 'node:buffer';
 import {kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {parseInterfaceSwitches, parseLinks} from '../../parse/network-facts.ts';

@@ -11,7 +11,7 @@ import {
 } from './transport.ts';
 import {ApiError} from '../kube/kube-api.ts';
 import {unlessAborted} from '../unless-aborted.ts';
-import {ciliumAgentTable} from '../../model/node/cilium.ts';
+import {ciliumAgentTable} from '../../model/proxy-config.ts';
 import {ciliumCommand, ciliumPrograms, ciliumTables, splitCiliumTables} from './node-commands.ts';
 import {jointReads} from './joint-reads.ts';
 import {keptOf, pageOf} from './kube-proxy-pages.ts';

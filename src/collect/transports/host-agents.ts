@@ -1,4 +1,4 @@
-import {isCiliumAgent} from '../../model/node/cilium.ts';
+import {isCiliumAgent} from '../../model/proxy-config.ts';
 import {Buffer} from 'node:buffer';
 import type {PodObject} from '../../model/api-objects.ts';
 import {errorText, namespacedName} from '../../model/text.ts';

@@ -2,9 +2,8 @@ import type {Permission} from '../../model/access.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import type {Transport} from '../node/transport.ts';
 import {type DebugOptions, debugTransport} from './debug.ts';
-import {dockerTransport} from './docker.ts';
+import {dockerTransport, type LocalOptions, localTransport} from './local.ts';
 import {type ExecOptions, execTransport} from './exec.ts';
-import {type LocalOptions, localTransport} from './local.ts';
 import {type SshOptions, sshTransport} from './ssh.ts';
 
 /** What transports depend on; each uses its own part. */

@@ -1,4 +1,4 @@
-import {ciliumAgentTable, ciliumConfigMap, isCiliumAgent} from '../../model/node/cilium.ts';
+import {ciliumAgentTable, ciliumConfigMap, isCiliumAgent} from '../../model/proxy-config.ts';
 import type {Family} from '../../model/address.ts';
 import {type PodObject, proxyNameLabel, type ServiceObject} from '../../model/api-objects.ts';
 import {once} from '../../model/once.ts';

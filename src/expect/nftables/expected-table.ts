@@ -4,12 +4,11 @@ import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import {serviceKey} from '../cluster/cluster-view.ts';
 import type {NodeContext} from '../node-context.ts';
 import {type BaseRuleChain, nftBaseRuleChains} from './base-chains.ts';
-import {baseSets, nodePortIPs, type SetShape} from './base-sets.ts';
+import {baseSets, nodePortIPs, type SetShape, type SharedElement, serviceElements} from './set-elements.ts';
 import {type NftPort, nftPlan, parseNftName} from './nft-names.ts';
 import {ipWord} from './nft-text.ts';
 import type {KeepChains} from './kept-json-chains.ts';
 import {PortObjects} from './port-objects.ts';
-import {type SharedElement, serviceElements} from './service-elements.ts';
 import {pushTo} from '../../model/lists.ts';
 
 interface ExpectedTableInput {

@@ -4,12 +4,11 @@ import type {NftJsonSink} from '../../model/nft-ruleset.ts';
 import {isPlainJson} from '../../parse/nftables/nft-json-chains.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';
 import {detects, detectsPods} from './base-chains.ts';
-import {affinitySets, type SetShape} from './base-sets.ts';
+import {affinitySets, type SetShape, serviceElements, type SharedElement} from './set-elements.ts';
 import {JsonWriter, type KeepChains} from './kept-json-chains.ts';
 import type {NftPlan} from './nft-names.ts';
 import {addressList, ipWord, linkText, prefixText, type RuleWriter, nftSourceText} from './nft-text.ts';
 import {hasFirewallChains, marksByPort, rewritesInServiceChain, translatesSingleEndpointDirectly} from './nft-versions.ts';
-import {serviceElements, type SharedElement} from './service-elements.ts';
 
 /** Everything that kube-proxy creates for one Service port, each part computed when something asks for it. */
 export class PortObjects {

@@ -2,7 +2,7 @@ import {plural, someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
 import {martians} from './kernel-lines.ts';
 import {podsIn} from './listed-pods.ts';
-import {doubledRoutes} from './listed-routes.ts';
+import {doubledRoutes} from './listed-state.ts';
 import {toldCauses, wordsOfCauses} from './told-causes.ts';
 
 /** What commands answer that print no rule, each in a few words: chains and tables that are not there, pods that do not run, counters. */

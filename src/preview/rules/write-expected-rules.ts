@@ -6,7 +6,7 @@ import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {type ExpectedIpvs, expectIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {firewallsInNat, setName, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';
-import {setComments, type SetShape} from '../../expect/nftables/base-sets.ts';
+import {setComments, type SetShape} from '../../expect/nftables/set-elements.ts';
 import {localhostCounter, rejectedOnLocalhost} from '../../expect/nftables/nft-names.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {type ExpectedTable, proxyTableId} from '../../expect/nftables/expected-table.ts';

@@ -1,4 +1,4 @@
-import {ciliumAgentTable} from '../../model/node/cilium.ts';
+import {ciliumAgentTable} from '../../model/proxy-config.ts';
 import type {CollectedNode, NodeInfo, Transport} from '../../collect/node/transport.ts';
 import {defaultDebugNamespace, removeLeftovers} from '../../collect/transports/debug.ts';
 import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';

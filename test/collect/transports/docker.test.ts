@@ -3,7 +3,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterEach, beforeEach, describe, expect, test} from 'vitest';
 import {CommandFailed, Unreachable} from '../../../src/collect/node/transport.ts';
-import {dockerTransport} from '../../../src/collect/transports/docker.ts';
+import {dockerTransport} from '../../../src/collect/transports/local.ts';
 import {isRunning} from '../../processes.ts';
 import {nodeAt} from './sshd.ts';
 

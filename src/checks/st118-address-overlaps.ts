@@ -1,0 +1,179 @@
+import {internalIPs} from '../expect/api-index.ts';
+import {addressesOfPod, podCIDRsOf, podsByNode} from '../expect/own-pods.ts';
+import {canonicalAddress, families, parseAddress} from '../model/address.ts';
+import type {NodeObject, PodObject} from '../model/api-objects.ts';
+import {partition} from '../model/lists.ts';
+import {whyWithoutKubeProxy, noNetworkFacts, type NodeFacts, routeOf, unknownRoute} from '../model/node/node-facts.ts';
+import {commandLine, someOf} from '../model/text.ts';
+import type {Check} from './check.ts';
+import {run, onNode} from './commands/commands.ts';
+import {knownServiceRanges, nodesInRanges, overlaps} from '../expect/cluster/service-range.ts';
+import type {ApiObjects} from '../model/snapshot.ts';
+import {holdersOfClusterIPs} from './objects/local-endpoints.ts';
+
+export const serviceRangeOverlap: Check<'ST118'> = {
+  code: 'ST118',
+  name: 'service-range-overlap',
+  severity: 'warning',
+  summary: 'The range of cluster IPs holds addresses of nodes or pods',
+  remedy: 'Give the cluster a Service range that no node or pod uses, or renumber what is inside it.',
+  *cluster({api}) {
+    const ranges = knownServiceRanges(api);
+    const taken = addressesOfServices(api);
+    if (taken.length > 0)
+      yield {
+        severity: 'error',
+        message: `${someOf(taken.map(({text}) => text))}: the Service takes its ports there, and in IPVS mode the other nodes no longer reach the address`,
+        ...run(commandLine`kubectl get services -A -o wide`),
+      };
+    const free = nodesInRanges(api, ranges).filter(({address}) => !taken.some(other => other.address === address));
+    if (free.length > 0)
+      yield {
+        message: `cluster IPs are allocated from ${ranges.map(({text}) => text).join(', ')}, which holds ${someOf(free.map(({text}) => text))}: a Service that gets one of these addresses takes its ports, and nftables mode from 1.33 on drops new connections to those that no Service has`,
+        ...run(commandLine`kubectl get nodes -o wide`, commandLine`kubectl get servicecidrs`),
+      };
+  },
+  *node({api, node, facts}) {
+    const {routes} = facts.network ?? noNetworkFacts;
+    const ranges = knownServiceRanges(api);
+    const networks = families.flatMap(family =>
+      (routes[family] ?? []).flatMap(({kind, to, hops: [hop]}) =>
+        kind === 'unicast' && isDocker(hop?.dev) ? {text: to.text, dev: hop?.dev} : [],
+      ),
+    );
+    const inRange = networks.filter(({text}) => overlaps(text, ranges));
+    const lost = nodesBehindDocker(api, facts);
+    if (inRange.length === 0 && lost.length === 0) return;
+    const place = {remedy: moveDocker, ...onNode({api, node}, commandLine`ip route`)};
+    if (inRange.length > 0)
+      yield {
+        ...place,
+        message: `${someOf(inRange.map(({text, dev}) => `the network ${text} of ${dev}`))} on ${node.name} shares addresses with the range of cluster IPs (${ranges.map(({text}) => text).join(', ')}): a container and a Service may get one address`,
+      };
+    if (lost.length > 0)
+      yield {
+        ...place,
+        message: `${node.name} sends packets to ${someOf(lost)}, and so what goes to their pods, to a bridge of Docker whose network has these addresses too`,
+      };
+  },
+};
+
+const moveDocker = 'Give Docker other networks: bip and default-address-pools in /etc/docker/daemon.json, or subnet in the Compose file.';
+
+/** The names that Docker gives to bridges. Pods may be at docker0 in old clusters; no nodes are. */
+function isDocker(dev: string | null | undefined): boolean {
+  return /^(?:docker\d+|br-[\da-f]{12})$/.test(dev ?? '');
+}
+
+/** Nodes to whose addresses the routes of this one lead by a bridge of Docker. */
+function nodesBehindDocker({nodes}: ApiObjects, {name, network = noNetworkFacts}: NodeFacts): readonly string[] {
+  if (!network.links?.some(link => isDocker(link.name))) return [];
+  const others = (nodes ?? []).filter(({metadata}) => metadata.name !== name);
+  return others.flatMap(other =>
+    internalIPs(other).flatMap(address => {
+      const destination = parseAddress(address);
+      const route = destination === null ? unknownRoute : routeOf(network, destination);
+      return route.kind === 'unicast' && isDocker(route.dev) ? [`${other.metadata.name} (${address})`] : [];
+    }),
+  );
+}
+
+/** Addresses of nodes and pods that a Service has too. */
+function addressesOfServices(api: ApiObjects): readonly {readonly address: string; readonly text: string}[] {
+  const holders = holdersOfClusterIPs(api.services ?? []);
+  const nodes = (api.nodes ?? []).flatMap(({metadata, status}) =>
+    (status?.addresses ?? []).flatMap(({type, address = ''}) => (type === 'Hostname' ? [] : {address, of: metadata.name})),
+  );
+  const pods = families.flatMap(family =>
+    [...podsByNode(api, family)].flatMap(([node, addresses]) => [...addresses].map(address => ({address, of: `a pod on ${node}`}))),
+  );
+  return [...nodes, ...pods].flatMap(({address, of}) => {
+    const holder = holders.get(canonicalAddress(address) ?? '');
+    return holder === undefined ? [] : [{address, text: `${address} of ${of} is the cluster IP of ${holder}`}];
+  });
+}
+
+export const addressConflict: Check<'ST119'> = {
+  code: 'ST119',
+  name: 'address-conflict',
+  severity: 'warning',
+  summary: 'Nodes or pods share an address or a pod network, or a node lacks its own address',
+  remedy: 'Find out what gave it out twice (the network plugin, the controller manager, a setting by hand), and recreate one of the two.',
+  *cluster({api}) {
+    const [nodes, virtual] = partition(api.nodes ?? [], node => whyWithoutKubeProxy(node) === null);
+    const isVirtual = new Set<string | undefined>(virtual.map(nameOfNode));
+    const ready = (api.pods ?? []).filter(pod => isReadyWithOwnAddress(pod) && !isVirtual.has(pod.spec?.nodeName));
+    const pods = shared(ready, pod => addressesOfPod(pod).flatMap(canonical), nameOfPod);
+    if (pods.length > 0)
+      yield {
+        severity: 'error',
+        variant: 'of-pods',
+        message: `ready pods share an address, so that packets to one of them reach another: ${someOf(pods)}`,
+        ...run(commandLine`kubectl get pods -A -o wide`),
+      };
+    const networks = shared(nodes, podCIDRsOf, nameOfNode);
+    if (networks.length > 0)
+      yield {
+        variant: 'of-pod-networks',
+        message: `nodes share a pod network, so that their pods get the same addresses, and routes lead to one node only: ${someOf(networks)}`,
+        ...run(commandLine`kubectl get nodes -o custom-columns=NAME:.metadata.name,POD-CIDRS:.spec.podCIDRs`),
+      };
+    const addresses = shared(nodes, internalAddresses, nameOfNode);
+    if (addresses.length > 0)
+      yield {
+        variant: 'of-nodes',
+        message: `nodes share an InternalIP, so that what is sent there reaches one of them only: ${someOf(addresses)}`,
+        remedy: 'Give each kubelet the address by which other nodes reach it: --node-ip.',
+        ...run(commandLine`kubectl get nodes -o wide`),
+      };
+  },
+  *node({api, facts, node}) {
+    if (!facts.allAddresses) return;
+    const object = api.nodes?.find(({metadata}) => metadata.name === node.name);
+    const own = object === undefined ? [] : internalAddresses(object);
+    // Clouds also name addresses of interfaces that only pods or programs of the node use.
+    if (own.length === 0 || own.some(address => facts.addresses.flatMap(canonical).includes(address))) return;
+    yield {
+      variant: 'of-machine',
+      message: `the InternalIP ${someOf(own)} of ${node.name} is on none of its interfaces: its node ports do not answer there, and other nodes look for it in the wrong place`,
+      remedy: 'Give the kubelet an address of this machine: --node-ip.',
+      ...run(commandLine`kubectl get nodes -o wide`),
+    };
+  },
+};
+
+/** What two have, with the names of those. */
+function shared<T>(all: readonly T[], keysOf: (one: T) => readonly string[], nameOf: (one: T) => string): readonly string[] {
+  const holders = Map.groupBy(
+    all.flatMap(one => [...new Set(keysOf(one))].map(key => ({key, name: nameOf(one)}))),
+    ({key}) => key,
+  );
+  return [...holders].flatMap(([key, of]) => {
+    // Without EndpointSlices, pods are read for each Service that selects them.
+    const names = [...new Set(of.map(({name}) => name))];
+    return names.length < 2 ? [] : [`${key} of ${someOf(names)}`];
+  });
+}
+
+/** A pod that ended, ends or does not answer may have an address that is given out again. */
+function isReadyWithOwnAddress({metadata, spec, status}: PodObject): boolean {
+  const isReady = status?.conditions?.some(({type, status: state}) => type === 'Ready' && state === 'True');
+  return spec?.hostNetwork !== true && isReady === true && metadata.deletionTimestamp === undefined;
+}
+
+function internalAddresses(node: NodeObject): readonly string[] {
+  return internalIPs(node).flatMap(canonical);
+}
+
+function canonical(text: string): readonly string[] {
+  const address = canonicalAddress(text);
+  return address === null ? [] : [address];
+}
+
+function nameOfNode({metadata}: NodeObject): string {
+  return metadata.name;
+}
+
+function nameOfPod({metadata, spec}: PodObject): string {
+  return `${metadata.namespace ?? 'default'}/${metadata.name} on ${spec?.nodeName ?? 'no node'}`;
+}
