@@ -44,7 +44,7 @@ export interface FamilyLayout<Item extends ServedPort, D extends Difference<Item
   /** Rules of Service ports differ, so that a hypothesis may explain them. */
   readonly differs: boolean;
   readonly differences: readonly D[];
-  /** Service ports whose symptoms are known without a walk, and in how many rules they differ. Their differences are not in the list. */
+  /** Service ports whose symptoms are not found by their rules, or known without a walk. Their differences are not in the list. */
   readonly known: ReadonlyMap<Item, KnownSymptoms>;
   /** The Service ports that a rule without an owner may concern. */
   concerned(difference: D): readonly Item[];
@@ -65,7 +65,7 @@ export interface FamilyLayout<Item extends ServedPort, D extends Difference<Item
   /** Whether packets that match an unexpected rule may reach an endpoint. */
   answers(difference: D): boolean;
   /** Unexpected rules that name nothing. */
-  analyzeUnnamed(differences: readonly D[]): Symptom;
+  analyzeUnnamed(differences: readonly D[]): readonly Symptom[];
   /** What only this mode finds. */
   others(): readonly Symptom[];
   /** Makes symptoms of one cause one. */
@@ -73,9 +73,9 @@ export interface FamilyLayout<Item extends ServedPort, D extends Difference<Item
 }
 
 export interface KnownSymptoms {
-  readonly symptoms: readonly Symptom[];
-  /** In how many rules the Service port differs. */
-  readonly rules: number;
+  symptoms(): readonly Symptom[];
+  /** The part of the dumps that each differing rule is in. */
+  readonly parts: readonly string[];
 }
 
 /** Everything that is wrong with one family's rules on one node. A healthy node costs one comparison and no walk. */
@@ -113,13 +113,13 @@ export function analyzeFamily<Expected extends FamilyExpectation<Item>, Item ext
     expected,
     differing: [
       ...[...byPort].map(([item, own]) => [item, own.map(({rule}) => layout.partOf(rule))] as const),
-      ...[...layout.known].map(([item, {rules}]) => [item, Array.from({length: rules}, () => 'nat')] as const),
+      ...[...layout.known].map(([item, {parts}]) => [item, parts] as const),
     ],
     symptoms: layout.merge([
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
       ...mergeLost([...baseRules, ...ofPorts], lost),
-      ...[...layout.known.values()].flatMap(known => known.symptoms),
+      ...[...layout.known.values()].flatMap(known => known.symptoms()),
       ...(thirdParty === null
         ? []
         : analyzeThirdPartyRules<Item>({...thirdParty, ports: expected.ports, context: expected.context, senders, differs})),
@@ -166,12 +166,12 @@ function staleServices<Item extends ServedPort, D extends Difference<Item, RuleT
   layout: FamilyLayout<Item, D>,
   expected: FamilyExpectation<Item> & {readonly services: readonly ServiceObject[]},
 ): readonly Symptom[] {
-  return [...Map.groupBy(unexpected, difference => layout.nameOf(difference))].map(([name, group]) => {
+  return [...Map.groupBy(unexpected, difference => layout.nameOf(difference))].flatMap(([name, group]) => {
     if (name === '') return layout.analyzeUnnamed(group);
     const rules = group.map(({rule}) => rule);
     const answering = group.filter(difference => layout.answers(difference));
     const isShared = answering.every(difference => layout.concerned(difference).length > 0);
     const packets = answering.length === 0 ? 'refused' : isShared ? 'of-another-port' : 'served';
-    return staleService({name, rules, packets}, expected);
+    return [staleService({name, rules, packets}, expected)];
   });
 }

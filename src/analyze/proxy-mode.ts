@@ -106,14 +106,18 @@ export function unreadFamily(family: Family, reason: string): FamilyResult {
 export function joinFamilies(
   results: readonly FamilyResult[],
 ): Pick<ModeAnalysis, 'families' | 'unread' | 'symptoms' | 'traces' | 'differing'> {
-  const differing = new Differing();
-  for (const [{port}, places] of results.flatMap(result => result.differing)) differing.add(port, places);
+  const differing = new Map<string, ServiceDifferences>();
+  for (const [{port}, parts] of results.flatMap(result => result.differing)) {
+    const key = differingKey(port.family, `${port.namespace}/${port.service}`);
+    const known = differing.get(key);
+    differing.set(key, {count: (known?.count ?? 0) + parts.length, parts: new Set([...(known?.parts ?? []), ...parts])});
+  }
   return {
     families: results.filter(({evaluated}) => evaluated).map(({family}) => family),
     unread: results.flatMap(({family, reasons}) => reasons.map(reason => ({family, reason}))),
     symptoms: results.flatMap(({symptoms}) => symptoms),
     traces: results.flatMap(({traces}) => traces),
-    differing: differing.services,
+    differing,
   };
 }
 
@@ -183,35 +187,17 @@ export interface ServiceDifferences {
   readonly parts: ReadonlySet<string>;
 }
 
-/** The differences of each Service, by `IPv4 shop/web`. */
-class Differing {
-  readonly services = new Map<string, ServiceDifferences>();
-
-  /** `parts` has the part of each object. */
-  add({family, namespace, service}: ServicePort, parts: readonly string[]): void {
-    const key = differingKey(family, `${namespace}/${service}`);
-    const known = this.services.get(key);
-    this.services.set(key, {count: (known?.count ?? 0) + parts.length, parts: new Set([...(known?.parts ?? []), ...parts])});
-  }
-}
-
 export function differingKey(family: string, service: string): string {
   return `${family} ${service}`;
 }
 
-interface BestVersion {
-  readonly config: ProxyConfig;
-  /** How many differences are left. */
-  readonly differences: number;
-}
-
-/** The settings with the version whose rules the node's fit best; of those that fit alike, with the first. */
+/** The settings with the version whose rules the node's fit best, and how many differences are left; of those that fit alike, with the first. */
 export function bestVersion(
   config: ProxyConfig,
   candidates: Iterable<KubeProxyVersion>,
   countDifferences: (config: ProxyConfig) => number,
-): BestVersion {
-  let best: BestVersion = {config, differences: Number.POSITIVE_INFINITY};
+) {
+  let best = {config, differences: Number.POSITIVE_INFINITY};
   for (const version of candidates) {
     const candidate = withVersion(config, version);
     const differences = countDifferences(candidate);

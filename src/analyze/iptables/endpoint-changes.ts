@@ -80,13 +80,14 @@ function recallChange(
   const {written} = known.change;
   return {
     change: {item, own: endpointChange, written: {...item, endpoints: written.endpoints}},
-    found: () => (shifts.size === 0 ? known.found : {...known.found, symptoms: shiftLines(known.found.symptoms, shifts)}),
+    found: () => (shifts.size === 0 ? known.found : {...known.found, symptoms: () => shiftLines(known.found.symptoms(), shifts)}),
   };
 }
 
 /** What a change shows that is found on one node. */
 function changedPort(change: EndpointChange, actual: Ruleset): KnownSymptoms {
-  return {symptoms: changeSymptoms(change, actual), rules: countChangedRules(change, actual)};
+  const symptoms = changeSymptoms(change, actual);
+  return {symptoms: () => symptoms, parts: Array.from({length: countChangedRules(change, actual)}, () => 'nat')};
 }
 
 /** The same, kept for the next nodes, which get the same expected chains (`isKept`). */

@@ -87,7 +87,7 @@ function iptablesLayout(
     },
     nameOf: ({rule}) => servicePortName(rule) ?? parseChainName(rule.target?.name ?? '')?.hash ?? '',
     answers: ({rule}) => rule.table === 'nat' && isWritten(rule.target?.name ?? ''),
-    analyzeUnnamed: group => analyzeUnexpectedRules({...sides, rules: group.map(({rule}) => rule)}),
+    analyzeUnnamed: group => [analyzeUnexpectedRules({...sides, rules: group.map(({rule}) => rule)})],
     others: () => {
       const broad = differences.filter(one => isBroad(one) && index.concerned(one.rule).length > 0).map(({rule}) => rule);
       // Their effect on their own Service ports is reported there; here it is about all others.

@@ -15,8 +15,7 @@ import {configuredAffinity} from '../symptoms/port-symptoms.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {ipvsProbes, memberEvidence, serverEvidence, addressEvidence} from './ipvs-evidence.ts';
-import type {IpvsPortDifferences, MemberDifference} from './ipvs-differences.ts';
-import {serversOf} from './infer-ipvs-settings.ts';
+import {type IpvsPortDifferences, type MemberDifference, serversOf} from './ipvs-differences.ts';
 import {pathOutcomeOn, type IpvsSides} from './base-rule-source.ts';
 
 interface IpvsPortCase {
@@ -24,8 +23,6 @@ interface IpvsPortCase {
   readonly differences: IpvsPortDifferences;
   readonly expected: ExpectedIpvs;
   readonly sides: IpvsSides;
-  /** The node name by which kube-proxy finds local endpoints. */
-  readonly nodeName: string;
 }
 
 /** What the differences of one Service port do to packets. A difference that changes no outcome is reported as harmless. */
@@ -167,9 +164,12 @@ class IpvsSemantics implements ModeSemantics<Rule> {
 
   constructor(input: IpvsPortCase) {
     this.#given = input;
-    const {all, endpoints} = input.item;
+    const {
+      item: {all, endpoints},
+      expected,
+    } = input;
     const names = (list: readonly {readonly hostPort: string}[]): ReadonlySet<string> => new Set(list.map(({hostPort}) => hostPort));
-    this.#local = names(all.filter(({ready, nodeName}) => ready && nodeName === input.nodeName));
+    this.#local = names(all.filter(({ready, nodeName}) => ready && nodeName === expected.nodeName));
     this.#cluster = names(endpoints.cluster);
   }
 

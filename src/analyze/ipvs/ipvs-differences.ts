@@ -1,9 +1,11 @@
-import {heldIn} from '../../model/once.ts';
+import {pushTo} from '../../model/lists.ts';
+import {heldIn, once} from '../../model/once.ts';
 import {compareMembers, compareServers, type ServerDifference} from '../../compare/compare-ipvs.ts';
 import type {ServedPort} from '../../model/endpoint.ts';
 import type {ExpectedIpvs, ExpectedServer} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName, type SetRole, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
 import {familyOf, joinHostPort} from '../../model/address.ts';
+import type {ServicePort} from '../../model/service-port.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpvsState} from './ipvs-state.ts';
 
@@ -144,3 +146,14 @@ function add(map: Map<string, ServedPort[]>, key: string, owner: ServedPort): vo
   const list = heldIn(map, key, () => []);
   if (list.at(-1) !== owner) list.push(owner);
 }
+
+/** The virtual servers of a Service port, found by one pass over all of them. */
+export function serversOf(expected: ExpectedIpvs, {port}: ServedPort): readonly VirtualServer[] {
+  return serversByPort(expected).get(port) ?? [];
+}
+
+const serversByPort = once(({servers}: ExpectedIpvs) => {
+  const byPort = new Map<ServicePort, VirtualServer[]>();
+  for (const {owner, server} of [...servers.values()].flat()) pushTo(byPort, owner.port, server);
+  return byPort;
+});

@@ -145,13 +145,13 @@ interface NodeWide {
 }
 
 /** One cause that affects many Services is one finding: an emptied set, another scheduler. */
-export function mergeByNode(symptoms: readonly Symptom<Rule>[], nodeWide: NodeWide): readonly Symptom<Rule>[] {
-  const isScheduler = ({cause}: Symptom<Rule>): boolean => cause === 'scheduler';
-  return emptiedSets(nodeWide).reduce<readonly Symptom<Rule>[]>(mergeOfSet, mergeAlike(symptoms, isScheduler, ''));
+export function mergeByNode(symptoms: readonly Symptom[], nodeWide: NodeWide): readonly Symptom[] {
+  const isScheduler = ({cause}: Symptom): boolean => cause === 'scheduler';
+  return emptiedSets(nodeWide).reduce<readonly Symptom[]>(mergeOfSet, mergeAlike(symptoms, isScheduler, ''));
 }
 
 /** If some Services are affected, those that are not affected are not reported. */
-function mergeOfSet(symptoms: readonly Symptom<Rule>[], set: string): readonly Symptom<Rule>[] {
+function mergeOfSet(symptoms: readonly Symptom[], set: string): readonly Symptom[] {
   const loud = symptoms.some(symptom => isOfSet(symptom, set) && symptom.severity !== 'info');
   const kept = loud ? symptoms.filter(symptom => !isOfSet(symptom, set) || symptom.severity !== 'info') : symptoms;
   return mergeAlike(kept, symptom => isOfSet(symptom, set), `ipset ${set} holds nothing, so `);
@@ -165,13 +165,13 @@ function emptiedSets({expected, state}: NodeWide): readonly string[] {
   });
 }
 
-function isOfSet({expected}: Symptom<Rule>, set: string): boolean {
+function isOfSet({expected}: Symptom, set: string): boolean {
   return expected.some(({table, chain}) => table === 'ipset' && chain === set);
 }
 
 /** Symptoms of one kind and one cause become the first of them, for the whole node. Its detail begins with the words. */
-function mergeAlike(symptoms: readonly Symptom<Rule>[], of: (symptom: Symptom<Rule>) => boolean, words: string): readonly Symptom<Rule>[] {
-  const merged: Symptom<Rule>[] = [];
+function mergeAlike(symptoms: readonly Symptom[], of: (symptom: Symptom) => boolean, words: string): readonly Symptom[] {
+  const merged: Symptom[] = [];
   for (const group of Map.groupBy(symptoms, symptom => (of(symptom) ? symptom.kind : null))) {
     const [kind, all] = group;
     const [first] = all;

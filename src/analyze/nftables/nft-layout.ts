@@ -89,7 +89,7 @@ function nftLayout(
       return named.find(name => name !== undefined) ?? comment ?? '';
     },
     answers: ({rule}) => isEntryMap(rule.chain) && targetsOf(rule).some(isWritten),
-    analyzeUnnamed: group => unexpectedElements(expected, group),
+    analyzeUnnamed: group => [unexpectedElements(expected, group)],
     others: () => (isPartial ? [] : leftoverNftChains(given, compared)),
     merge: symptoms => mergeEmptyChains(expected, symptoms),
   };

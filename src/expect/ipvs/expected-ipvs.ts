@@ -15,6 +15,8 @@ import {hashesPorts, type SetRole, setRoles, sparesOtherInterfaces} from './ipvs
 /** What kube-proxy should have configured for one family on one node in IPVS mode. */
 export interface ExpectedIpvs {
   readonly context: IpvsContext;
+  /** The node name by which kube-proxy finds local endpoints. */
+  readonly nodeName: string;
   readonly ports: readonly ServedPort[];
   /** By key. If several Services claim one address and port, the last one that kube-proxy processes wins: it can be any of them. */
   readonly servers: ReadonlyMap<string, readonly ExpectedServer[]>;
@@ -38,9 +40,11 @@ export function expectIpvs(input: ExpectIpvsInput, hypothesis: Hypothesis = {}):
   const context = ipvsContext(family, config, facts, input.bound);
   const topology = nodeTopology(input, hypothesis);
   const ports = portsOnNode(input, topology, hypothesis.picks);
-  const members = expectMembers({ports, context, nodeName: topology.nodeName});
+  const {nodeName} = topology;
+  const members = expectMembers({ports, context, nodeName});
   return {
     context,
+    nodeName,
     ports,
     members,
     servers: gather(ports, owner => expectServers(owner, context).map(item => [serverKey(item.server), item])),

@@ -52,7 +52,7 @@ function compared(family: Family, change: (dump: string) => string = dump => dum
   const {changed, differencesOf} = compareFamily(expected, actual);
   const view = iptablesServiceView(expected, actual);
   return {
-    changed,
+    changed: new Map([...changed].map(([item, {symptoms, parts}]) => [item, {symptoms: symptoms(), rules: parts.length}])),
     walked: item => {
       const differences = differencesOf(item);
       const symptoms = analyzePort({
