@@ -31,16 +31,11 @@ export function keptBySettings<Rules>(): (view: object, context: NodeContext) =>
   };
 }
 
-/** All that the rules of Service ports depend on, but for the node's own address: see `isKept`. */
+/** All that the rules of Service ports depend on, but for the node's own address, which the sources that a Service allows may hold. */
 export const settingsOf = once((context: NodeContext): string => {
   const {facts: _, nodeIP: __, nodePortCIDRs: ___, ...settings} = context;
   return JSON.stringify({...settings, hasNodePorts: nodePortDestinations(context)?.length !== 0});
 });
-
-/** The node's address may be among the sources that a Service allows. */
-export function isKept({port, endpoints}: {readonly port: ServicePort; readonly endpoints: CategorizedEndpoints}): boolean {
-  return port.sourceRanges.length === 0 && hasFewEndpoints({endpoints});
-}
 
 /** The texts of many endpoints would take much memory. */
 export function hasFewEndpoints({endpoints}: {readonly endpoints: CategorizedEndpoints}): boolean {

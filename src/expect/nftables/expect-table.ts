@@ -5,7 +5,6 @@ import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/served-port.ts';
 import {expandNodePortAddresses, type Hypothesis, isLoopback, localDetector, type NodeContext, nodeIP} from '../node-context.ts';
 import {ExpectedTable} from './expected-table.ts';
-import {keptJsonChains} from './kept-json-chains.ts';
 import {portNames} from './nft-names.ts';
 import {defaultNodePortAddresses, nftDropsInvalid, handlesLocalhostNodePorts} from './nft-versions.ts';
 
@@ -35,7 +34,6 @@ export function expectTable(input: ExpectTableInput, hypothesis: Hypothesis = {}
   return new ExpectedTable({
     context,
     ports,
-    keep: keptJsonChains(input.view, context),
     actualValue: (set, key) => table?.sets.get(set)?.elements.get(key)?.value,
   });
 }

@@ -7,14 +7,12 @@ import {type BaseRuleChain, nftBaseRuleChains} from './base-chains.ts';
 import {baseSets, nodePortIPs, type SetShape, type SharedElement, serviceElements} from './set-elements.ts';
 import {type NftPort, nftPlan, parseNftName} from './nft-names.ts';
 import {ipWord} from './nft-text.ts';
-import type {KeepChains} from './kept-json-chains.ts';
 import {PortObjects} from './port-objects.ts';
 import {pushTo} from '../../model/lists.ts';
 
 interface ExpectedTableInput {
   readonly context: NodeContext;
   readonly ports: readonly NftPort[];
-  readonly keep: KeepChains;
   /** The actual value on the node, for an element that several Service ports claim. */
   readonly actualValue: (set: string, key: string) => string | null | undefined;
 }
@@ -32,20 +30,18 @@ export class ExpectedTable implements NftTableSource {
   readonly baseChains: readonly NftChain[];
   readonly baseRules: readonly BaseRuleChain[];
   readonly baseSets: readonly SetShape[];
-  readonly #keep: KeepChains;
   readonly #chains = new Map<string, NftChain>();
   readonly #sets = new Map<string, NftSet>();
   #owners: Owners | null = null;
   #elements: ReadonlyMap<string, readonly SharedElement[]> | null = null;
   readonly #actualValue: ExpectedTableInput['actualValue'];
 
-  constructor({context, ports, actualValue, keep}: ExpectedTableInput) {
+  constructor({context, ports, actualValue}: ExpectedTableInput) {
     this.family = ipWord(context.family);
     this.id = proxyTableId(context.family);
     this.context = context;
     this.ports = ports;
     this.#actualValue = actualValue;
-    this.#keep = keep;
     this.baseRules = nftBaseRuleChains(context);
     this.baseSets = baseSets(context);
     for (const {name, base, rules} of this.baseRules) this.#chains.set(name, this.#chain(name, base, rules));
@@ -53,7 +49,7 @@ export class ExpectedTable implements NftTableSource {
   }
 
   objectsOf(item: NftPort): PortObjects {
-    return new PortObjects(nftPlan(item, this.context), this.#keep);
+    return new PortObjects(nftPlan(item, this.context));
   }
 
   /** The Service port with this part in its names; see `PortNames.base`. */

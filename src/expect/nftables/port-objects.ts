@@ -5,7 +5,7 @@ import {isPlainJson} from '../../parse/nftables/nft-json-chains.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';
 import {detects, detectsPods} from './base-chains.ts';
 import {affinitySets, type SetShape, serviceElements, type SharedElement} from './set-elements.ts';
-import {JsonWriter, type KeepChains} from './kept-json-chains.ts';
+import {JsonWriter} from './json-writer.ts';
 import type {NftPlan} from './nft-names.ts';
 import {addressList, ipWord, linkText, prefixText, type RuleWriter, nftSourceText} from './nft-text.ts';
 import {hasFirewallChains, marksByPort, rewritesInServiceChain, translatesSingleEndpointDirectly} from './nft-versions.ts';
@@ -13,12 +13,10 @@ import {hasFirewallChains, marksByPort, rewritesInServiceChain, translatesSingle
 /** Everything that kube-proxy creates for one Service port, each part computed when something asks for it. */
 export class PortObjects {
   readonly #plan: NftPlan;
-  readonly #keep: KeepChains;
   #chains: ReadonlyMap<string, readonly string[]> | null = null;
 
-  constructor(plan: NftPlan, keep: KeepChains) {
+  constructor(plan: NftPlan) {
     this.#plan = plan;
-    this.#keep = keep;
   }
 
   get elements(): readonly SharedElement[] {
@@ -48,8 +46,7 @@ export class PortObjects {
   writeJson(sink: NftJsonSink): boolean {
     const {item, context} = this.#plan;
     if (!isPlainJson(item.names.base)) return false;
-    const write = this.#keep(item, to => writeServiceChains(this.#plan, new JsonWriter(context.family, to)));
-    write(sink);
+    writeServiceChains(this.#plan, new JsonWriter(context.family, sink));
     return true;
   }
 }

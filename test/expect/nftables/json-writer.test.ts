@@ -3,7 +3,7 @@ import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
 import {families} from '../../../src/model/address.ts';
 import type {ApiObjects, NodeDump} from '../../../src/model/snapshot.ts';
 import {isPlainJson} from '../../../src/parse/nftables/nft-json-chains.ts';
-import {RecordedChains} from '../../../src/expect/nftables/kept-json-chains.ts';
+import type {NftJsonSink} from '../../../src/model/nft-ruleset.ts';
 import type {PortObjects} from '../../../src/expect/nftables/port-objects.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
 import {jsonRuleText} from '../../../src/parse/nftables/nft-json-chain.ts';
@@ -44,6 +44,21 @@ describe.each(minors)('the JSON of a rule of kube-proxy 1.%i renders to its text
     for (const node of nodes.slice(0, 1)) expect(rulesThatDiffer({api, node}, {...overrides, version: `v1.${minor}.0`})).toEqual([]);
   });
 });
+
+/** Chains as they are written, with each rule in one piece. */
+class RecordedChains implements NftJsonSink {
+  readonly chains = new Map<string, (readonly [rule: string])[]>();
+  #rules: (readonly [rule: string])[] = [];
+
+  chain(name: string): void {
+    this.#rules = [];
+    this.chains.set(name, this.#rules);
+  }
+
+  rule(pieces: readonly string[], count: number): void {
+    this.#rules.push([pieces.slice(0, count).join('')]);
+  }
+}
 
 function jsonChains(objects: PortObjects): readonly (readonly [name: string, rules: readonly (readonly [rule: string])[]])[] {
   const written = new RecordedChains();
