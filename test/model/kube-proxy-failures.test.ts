@@ -170,6 +170,11 @@ describe('a Node that kube-proxy does not find', () => {
     expect(failureIn(`${missing}\nI0101 00:00:01.000000       1 shared_informer.go:320] Caches are synced for service config`)).toBeNull();
   });
 
+  test('in userspace mode a Service without an entry is told of a log alone', () => {
+    const line = 'E1116 23:17:19.958712   11554 proxysocket.go:138] Failed to connect to balancer: missing service entry';
+    expect(troubleIn(line)).toMatchObject({failure: {cause: expect.stringContaining('in userspace mode')}});
+  });
+
   test('is told of a log alone where kube-proxy went on with 127.0.0.1', () => {
     const went = 'W0101 00:00:01.000000       1 proxier.go:249] invalid nodeIP, initialize kube-proxy with 127.0.0.1 as nodeIP';
     const found = troubleIn(`${missing}\n${went}\nI0101 00:00:02.000000       1 server.go:215] Using iptables Proxier.`);

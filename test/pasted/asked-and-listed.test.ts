@@ -110,7 +110,7 @@ describe('manifests', () => {
       'NetworkPolicy near admits pods with app=front of namespace pay, its own, alone',
     );
     for (const text of [policy(`{${near}, namespaceSelector: {}}`), policy('ipBlock: {cidr: 192.0.2.0/24}')])
-      expect(answer(text, '504 Gateway Time-out')).not.toContain('NetworkPolicy near');
+      expect(answer(text, '504 Gateway Time-out')).not.toContain('NetworkPolicy near admits pods with');
     expect(answer(policy(near))).not.toContain('NetworkPolicy near');
   });
 
@@ -121,7 +121,16 @@ describe('manifests', () => {
     expect(answer(policy(near), late)).toContain('NetworkPolicy near admits pods alone: a client outside of the cluster');
     for (const text of [`${policy(near)}    - ipBlock: {cidr: 0.0.0.0/0}`, policy('ipBlock: {cidr: 192.0.2.0/24}')])
       expect(answer(text, late)).not.toContain('admits pods alone');
-    expect(answer(policy(near), '504 Gateway Time-out')).not.toContain('admits pods alone');
+    expect(answer(policy(near))).not.toContain('admits pods alone');
+  });
+
+  test('is told that a policy admits a node port, in place of the port of the pod', () => {
+    const policy = (port: number) =>
+      `kind: NetworkPolicy\napiVersion: networking.k8s.io/v1\nmetadata:\n  name: near\nspec:\n  podSelector: {}\n  ingress:\n  - ports:\n    - port: ${port}\n---\n`;
+    const service =
+      'apiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  type: NodePort\n  ports:\n  - port: 80\n    nodePort: 30644\n';
+    expect(answer(policy(30644) + service)).toContain('NetworkPolicy near admits port 30644, which is the node port of web');
+    expect(answer(policy(80) + service)).not.toContain('NetworkPolicy near admits');
   });
 });
 

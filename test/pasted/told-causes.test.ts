@@ -408,6 +408,13 @@ test('pods of several nodes on the bridges of Docker are told, and those of one 
   expect(answer(heading + row('web-1', '172.17.1.2', 'n1') + row('web-2', '172.17.2.2', 'n2'))).not.toContain('172.17.0.0/16');
 });
 
+test('a node whose address is in a network of pods is told', () => {
+  const text = (ip: string) =>
+    `vxlan_network.go:158] failed to add vxlanRoute (10.244.0.0/24 -> 10.244.0.0): invalid argument\n  InternalIP:  ${ip}\n`;
+  expect(answer(text('10.244.0.4'))).toContain('10.244.0.0/24 (vxlanRoute), the network of pods, holds 10.244.0.4 (a node)');
+  expect(answer(text('192.0.2.4'))).not.toContain('holds');
+});
+
 test('packets of IPIP that a firewall stops are told', () => {
   expect(answer('[UFW BLOCK] IN=eth0 OUT= MAC=aa SRC=192.0.2.4 DST=192.0.2.5 LEN=80 TTL=64 PROTO=4\n')).toContain(
     'a firewall stops IPIP 192.0.2.4',
@@ -433,6 +440,15 @@ describe('what people tell of clients, programs and tunnels', () => {
     ['a firewall that a client is stopped by', 'When I stop all iptables it worked.', 'without iptables packets arrive'],
     ['UDP that is not allowed', 'We only allow TCP between nodes, not UDP.', 'stops UDP'],
     ['a port of VXLAN that is closed', 'UDP port 8472 was blocked by the security group', 'stops UDP'],
+    ['a port of VXLAN that was opened later', 'I missed to open 8472/udp port. It works now.', 'stops UDP'],
+    ['the other backend of iptables', 'Resolved. The solution was to run `iptables` in legacy mode', 'write to one backend of iptables'],
+    ['rules that are flushed', 'I need to execute "iptables -F" to recover.', 'without the rules of iptables packets arrive'],
+    [
+      'a crash',
+      'It caused a `panic: runtime error: slice bounds out of range` in the proxy',
+      'a program crashed (runtime error: slice bounds',
+    ],
+    ['the comment of a rule', 'kube-system/kube-dns:dns has no endpoints', 'a rule of kube-proxy refuses kube-system/kube-dns:dns'],
     ['a program that listens at localhost', "it was listening on 'localhost' and not '0.0.0.0'", 'it must listen at 0.0.0.0'],
     ['a node port at localhost', 'curl http://localhost:<Node Port> I get connection refused', 'a node port is asked at 127.0.0.1'],
     [
@@ -459,6 +475,7 @@ describe('what people tell of clients, programs and tunnels', () => {
     ['a program of the node', 'I0101 server.go:1] Listening on 127.0.0.1:10248'],
     ['a service of the node', 'curl http://localhost:8080 gives connection refused'],
     ['ports that are open', 'UDP 8472 is open on all nodes'],
+    ['rules that a script flushes', 'iptables -F && iptables -X'],
   ])('about %s is not', (_, text) => {
     expect(answer(`${text}\n`)).not.toMatch(shows);
   });

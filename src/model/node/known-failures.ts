@@ -223,6 +223,9 @@ in (?:endpointslice|clusterIP|endpoints?) has incorrect IP version
 can't find the real server
   a real server that it wants to remove is gone already, and it tries again every minute: no packet is affected
   ${otherCause}
+missing (?:service entry|endpoints)
+  in userspace mode kube-proxy serves the port of the Service, and knows neither its entry nor an endpoint of it: it missed updates, or there is none
+  Compare with kubectl get endpoints. If the Service has some, restart kube-proxy: it reads all of them again.
 Dial failed: dial tcp|failed to connect to an endpoint
   in userspace mode kube-proxy itself connects to the endpoint, which does not accept the connection
   Check that its pods listen on that port (targetPort), and that this node reaches them.

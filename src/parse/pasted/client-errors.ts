@@ -48,11 +48,13 @@ type ListedEnds = Pick<Listed, 'services' | 'endpoints'>;
 /** What clients ask where it is not served, and what policies of the text let pass while a client waits. Most telling first. */
 export function refusedClients(lines: readonly string[], listed: ListedEnds): readonly string[] {
   const errors = clientErrors(lines);
-  const isLate = errors.some(({why}) => /time/i.test(why)) || lines.some(line => /\b504\b|timed out|i\/o timeout/i.test(line));
+  const isLate =
+    errors.some(({why}) => /time/i.test(why)) || lines.some(line => /\b504\b|timed out|i\/o timeout|deadline exceeded/i.test(line));
   return [
     ...new Set([
       ...errors.flatMap(error => ofServices(error, lines, listed)),
       ...unansweredPings(lines, listed.services),
+      ...portsOfPolicies(lines, listed.services),
       ...(isLate ? closedByPolicies(lines) : []),
     ]),
   ];
@@ -117,10 +119,28 @@ function unansweredPings(lines: readonly string[], services: readonly ListedServ
   return lost.some(host => found.includes(host) || services.some(({clusterIPs}) => clusterIPs.includes(host))) ? [withoutPing] : [];
 }
 
+/** Policies that admit node ports: packets come to a pod at its own port. */
+function portsOfPolicies(lines: readonly string[], services: readonly ListedService[]): readonly string[] {
+  const ofObjects = fromObjects(lines, ({kind, metadata, spec}) => {
+    const {ports = []} = (kind === 'Service' ? spec : {}) as {readonly ports?: readonly {readonly nodePort?: number}[]};
+    const {name = ''} = (metadata ?? {}) as {readonly name?: string};
+    return ports.map(({nodePort = null}) => ({name, nodePort}));
+  });
+  const all = [...ofObjects, ...services.flatMap(({name, ports}) => ports.map(({nodePort}) => ({name, nodePort})))];
+  const nodePorts = new Map(all.map(({name, nodePort}) => [nodePort, name]));
+  return fromObjects(lines, ({kind, metadata, spec}) => {
+    const admitted = kind === 'NetworkPolicy' ? ((spec as PolicySpec).ingress ?? []).flatMap(({ports}) => ports ?? []) : [];
+    return admitted.flatMap(({port}) =>
+      port !== undefined && nodePorts.has(port)
+        ? `NetworkPolicy ${(metadata as {readonly name?: string}).name} admits port ${port}, which is the node port of ${nodePorts.get(port)}: it counts at the pod, where packets come to the target port`
+        : [],
+    );
+  });
+}
+
 /** Policies that let nothing pass, where the text has none that lets something pass, and pods that a policy admits from its own namespace alone. */
 function closedByPolicies(lines: readonly string[]): readonly string[] {
   if (!lines.some(line => line.includes('NetworkPolicy'))) return [];
-  const isFromOutside = lines.some(line => /\b(?:NodePort|LoadBalancer|node port|load balancer)\b/.test(line));
   const policies = fromObjects(lines, ({kind, metadata, spec}) => {
     if (kind !== 'NetworkPolicy') return [];
     const {podSelector, policyTypes = ['Ingress'], ingress, egress} = (spec ?? {}) as PolicySpec;
@@ -133,9 +153,9 @@ function closedByPolicies(lines: readonly string[]): readonly string[] {
     return {
       passes: [...(ingress ?? []), ...(egress ?? [])].length > 0,
       near: [
-        ...(isOfPods && isFromOutside
+        ...(isOfPods
           ? [
-              `NetworkPolicy ${name} admits pods alone: a client outside of the cluster, which comes by a node port or a load balancer, is none, and needs an ipBlock`,
+              `NetworkPolicy ${name} admits pods alone: a client outside of the cluster, the API server and programs in the network of their host are none, and need an ipBlock`,
             ]
           : []),
         ...(near.length === 0
@@ -153,7 +173,7 @@ function closedByPolicies(lines: readonly string[]): readonly string[] {
 interface PolicySpec {
   readonly podSelector?: object;
   readonly policyTypes?: readonly string[];
-  readonly ingress?: readonly {readonly from?: readonly PolicyPeer[]}[] | null;
+  readonly ingress?: readonly {readonly from?: readonly PolicyPeer[] | null; readonly ports?: readonly {readonly port?: number}[]}[] | null;
   readonly egress?: readonly unknown[] | null;
 }
 

@@ -89,8 +89,9 @@ export function listedObjects(lines: readonly string[]): readonly string[] | nul
   const pending = rows.filter(({field}) => field('EXTERNAL-IP') === '<pending>');
   const balancers = podsIn(lines).filter(({name, isReady}) => name.startsWith('svclb-') && !isReady);
   const placed = Map.groupBy(pending, ({name}) => balancers.some(pod => pod.name.startsWith(`svclb-${name.split('/').at(-1)}-`)));
-  const namesOf = (own: readonly Row[] = []): readonly string[] =>
-    own.map(({name, field}) => `${name} (${field('CLUSTER-IP')}, ${field('PORT(S)')})`);
+  const namesOf = (own: readonly Row[] = []): readonly string[] => [
+    ...new Set(own.map(({name, field}) => `${name} (${field('CLUSTER-IP')}, ${field('PORT(S)')})`)),
+  ];
   const told = (names: readonly string[], text: string): readonly string[] => (names.length === 0 ? [] : [`${someOf(names)}: ${text}`]);
   const events = lines.flatMap(
     line => /^\s*Warning\s+\w*(?:LoadBalancer|Allocation)\w*\s.*\s{2,}(\S.*?)\s*$/.exec(undecorate(line))?.[1] ?? [],

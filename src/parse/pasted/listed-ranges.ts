@@ -59,7 +59,11 @@ export function mixedRanges(
   const nodes =
     networks.length === 0
       ? []
-      : lines.flatMap(line => held(nodeRow.exec(line)?.[2], `${nodeRow.exec(line)?.[2]} (node ${nodeRow.exec(line)?.[1]})`));
+      : lines.flatMap(line => {
+          const [, node = '', ip] =
+            nodeRow.exec(line) ?? /^\s*(?:Annotations:\s+)?(flannel\S*public-ip|InternalIP)[=:]\s*([\d.]+)\s*$/.exec(line) ?? [];
+          return held(ip, `${ip} (${node.includes('-ip') || node === 'InternalIP' ? 'a node' : `node ${node}`})`);
+        });
   const taken = [
     ...ofPods.map(each => ({...each, others: [...nodes, ...own]})),
     ...ofServices.map(each => ({...each, others: nodes})),
@@ -67,7 +71,7 @@ export function mixedRanges(
     const inside = others.filter(({address}) => contains(cidr, address));
     return inside.length === 0
       ? []
-      : `${text}, the network of ${kind}, holds ${someOf(inside.map(other => other.text))}: it must be a network that nothing else has. Their packets are taken for those of ${kind}, and in IPVS mode nodes reach no Service if its addresses are in it`;
+      : `${text}, the network of ${kind}, holds ${someOf([...new Set(inside.map(other => other.text))])}: it must be a network that nothing else has. Their packets are taken for those of ${kind}, and in IPVS mode nodes reach no Service if its addresses are in it`;
   });
   return [...new Set([...outside, ...mixed, ...taken, ...shared.slice(0, 1)])];
 }
@@ -78,7 +82,7 @@ function overlap(one: Cidr, other: Cidr): boolean {
 }
 
 const toldNetwork =
-  /(--pod-network-cidr|--cluster-cidr|clusterCIDR|podSubnet|FLANNEL_(?:NETWORK|SUBNET)|Network(?="?: *"\d)|(?:PodCIDR|podCIDR)s?|--service-cidr|--service-cluster-ip-range|serviceSubnet)["']?[=:\s]+\[?["']?(\d[\d./,]*\/\d+)/g;
+  /(--pod-network-cidr|--cluster-cidr|clusterCIDR|podSubnet|FLANNEL_(?:NETWORK|SUBNET)|Network(?="?: *"\d)|(?:PodCIDR|podCIDR)s?|vxlanRoute|--service-cidr|--service-cluster-ip-range|serviceSubnet)["']?[=:\s]+[[(]?["']?(\d[\d./,]*\/\d+)/g;
 /** A row of `kubectl get nodes -o wide`: `node-a  Ready  <none>  23d  v1.21.3  10.128.149.177`. */
 export const nodeRow = /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d\S*\s+(\d+\.\d+\.\d+\.\d+)\s/;
 

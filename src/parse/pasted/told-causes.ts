@@ -92,12 +92,20 @@ Hairpin setup failed for pod "([^"_]+)_
   kubelet cannot let the pod $1 reach itself through its own Service (hairpin mode): the end of its log line says why
 \bfrom (?:within |inside )?(?:the |a )?(?:[\w-]+ ){0,3}(?:pod|Pod|container) itself\b|\b[Pp]ods? (?:can ?not|can't|is unable to|are unable to|does not|doesn't) (?:access|reach|connect to|talk to|resolve) (?:itself|themselves|its own|their own)\b
   a pod that its own Service sends back to itself gets an answer only where the interface of the pod has hairpin mode (hairpinMode of the network plugin; cat /sys/class/net/cni0/brif/*/hairpin_mode) and such packets are masqueraded
-\b(?:[Aa]ll?ow|[Oo]pen)\w*[^.]{0,40}\bTCP\b[^.]{0,40}\bnot UDP\b|\b(?:8472|4789)(?:/udp)?\b[^.]{0,40}\b(?:(?:was|is|were|are|being|got) (?:blocked|closed|dropped|filtered|not (?:open|allowed))|(?:wasn't|isn't) (?:open|allowed))
+\b(?:[Aa]ll?ow|[Oo]pen)\w*[^.]{0,40}\bTCP\b[^.]{0,40}\bnot UDP\b|\b(?:8472|4789)(?:/udp)?\b[^.]{0,40}\b(?:(?:was|is|were|are|being|got) (?:blocked|closed|dropped|filtered|not (?:open|allowed))|(?:wasn't|isn't) (?:open|allowed))|\b(?:missed|forgot|had|needed|failed) to (?:open|allow)\b[^.]{0,40}\b(?:8472|4789|UDP)\b
   a firewall between the nodes stops UDP, as the text says: packets to pods of other nodes go in UDP (VXLAN: port 8472 of flannel, 4789 of Calico)
 \blisten\w* (?:only )?(?:on|at|to) ['"\`]*(?:localhost|127\.0\.0\.1)['"\`]* (?:and not|instead of|rather than|not) |\blisten\w* only (?:on|at|to) ['"\`]*(?:localhost|127\.0\.0\.1)
   a program that listens at 127.0.0.1 alone gets nothing that is sent to the address of its pod: it must listen at 0.0.0.0 (or ::)
 \bcurl (?:-\S+ )*(?:https?://)?(?:localhost|127\.0\.0\.1):(?:<[^>]*[Pp]ort[^>]*>|\$\{?\w*PORT\w*\}?|3[0-2]\d{3}\b)[^.]*?(?:refused|timed out|time ?out)
   a node port is asked at 127.0.0.1: nftables mode and IPVS mode serve none there, and a host whose nodes are containers or virtual machines (minikube, kind, Docker Desktop) is no node. The address of a node, minikube service NAME --url or kubectl port-forward leads there
+(?:[Rr]esolved|[Ss]ol(?:ved|ution)|[Ff]ix(?:ed)?|[Ww]orks)\b[^.]*\biptables\W{1,3}(?:in|to) [Ll]egacy|update-alternatives --set iptables \S*iptables-legacy
+  with iptables-legacy packets arrive, as the text says: kube-proxy, the network plugin and firewalls of a node must write to one backend of iptables (iptables-nft-save and iptables-legacy-save show both)
+\biptables (?:- ?F|--flush)\b[^.]*?\b(?:recover|fix|work|solv|help)
+  without the rules of iptables packets arrive, as the text says: one of another program drops or refuses them, and those of kube-proxy are written again. iptables-save before that shows which
+\w.*\W\bpanic: (runtime error: [a-z ]+[a-z])
+  a program crashed ($1): if it is kube-proxy, it may have missed the update at which it did, and its rules are old until it is started again. Its newest patch release may have mended it
+^["'/* ]*([\w.-]+/[\w.:-]+) has no endpoints\b
+  a rule of kube-proxy refuses $1: for the kube-proxy of that node it has no endpoint
 node\.kubernetes\.io/(exclude-from-external-load-balancers)
   a node with the label $1 serves no load balancer: clouds send nothing to it, and MetalLB announces no address from it (kubeadm gives it to control planes). Remove the label, or set ignoreExcludeLB of MetalLB
 \b(\w+_cache): neighbor table overflow
@@ -130,7 +138,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|curl .*(?:localhost|127)/;
+  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|panic: |has no endpoints|curl .*(?:localhost|127)/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
