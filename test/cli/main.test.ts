@@ -1,6 +1,7 @@
-import {mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
+import {mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
+import {build} from 'esbuild';
 import {execa} from 'execa';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 
@@ -15,7 +16,7 @@ const files = {
     type: 'module',
     oclif: {bin: 'sample', additionalHelpFlags: ['-h'], commands: {globPatterns: ['*.js']}},
   }),
-  'bin/dev.js': `import {main} from ${JSON.stringify(join(root, 'src/cli/main.ts'))};\nawait main(process.argv.slice(2), import.meta.url);`,
+  'bin/dev.js': `import {main} from '../dist/main.ts';\nawait main(process.argv.slice(2), import.meta.url);`,
   'src/cli/commands/trace.ts': `
     import {Args, Command} from ${oclif};
     export default class Trace extends Command {
@@ -35,7 +36,7 @@ const files = {
     }`,
   'src/cli/commands/check.ts': `
     import {Args} from ${oclif};
-    import {BaseCommand} from ${JSON.stringify(join(root, 'src/cli/commands/base-command.ts'))};
+    import {BaseCommand} from '../../../dist/base-command.ts';
     function* pieces(broken) {
       for (let count = 0; count < 50; count++) yield 'x'.repeat(200_000);
       if (broken) throw new TypeError('not a function');
@@ -53,7 +54,21 @@ const files = {
 
 const project = mkdtempSync(join(tmpdir(), 'svc-trace-main-'));
 
-beforeAll(() => {
+beforeAll(async () => {
+  // Loading some hundred sources would be most of each run.
+  await build({
+    entryPoints: [join(root, 'src/cli/main.ts'), join(root, 'src/cli/commands/base-command.ts')],
+    outdir: join(project, 'dist'),
+    entryNames: '[name]',
+    bundle: true,
+    splitting: true,
+    packages: 'external',
+    platform: 'node',
+    format: 'esm',
+    // As from sources, the commands are those of the folder, and not those that a build has recorded.
+    outExtension: {'.js': '.ts'},
+  });
+  symlinkSync(join(root, 'node_modules'), join(project, 'node_modules'));
   for (const folder of ['bin', 'src/cli/commands']) mkdirSync(join(project, folder), {recursive: true});
   for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text);
 });
