@@ -1,4 +1,5 @@
 import {availableParallelism} from 'node:os';
+import {join} from 'node:path';
 import process from 'node:process';
 import {configDefaults, defineConfig} from 'vitest/config';
 
@@ -63,6 +64,9 @@ export const sampled = [
 
 /** Tests of the built program, of which the long ones start a process for each run (test/svc-trace.ts), as those of live clusters do. */
 export const inProcesses = ['test/cli/commands/{change,cluster}.test.ts', 'test/e2e/{access,capture,cli}.test.ts'];
+
+// Each of the processes loads all sources, and many tests start the program: what was compiled once serves all, and the next run.
+process.env['NODE_COMPILE_CACHE'] ??= join(import.meta.dirname, 'node_modules/.cache/node');
 
 /** What the usual tests and the long ones have in common. */
 export const common = {

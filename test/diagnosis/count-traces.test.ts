@@ -29,7 +29,7 @@ describe.each(someOf(captureNames('healthy', 'faults')))('%s, dumped with counte
     const report = diagnose(counted(snapshot), options);
     const rules = rulesOf(report);
     expect(rules.length).toBeGreaterThan(100);
-    for (const {packets, bytes, line} of rules) expect({packets, bytes}).toEqual({packets: line, bytes: line * 60});
+    expect(rules.filter(({packets, bytes, line}) => packets !== line || bytes !== line * 60)).toEqual([]);
     expect(withoutCounters(report)).toEqual(withoutCounters(diagnose(snapshot, options)));
   });
 });

@@ -342,7 +342,7 @@ test.each(Object.entries(objectTreatments))(
     const items = texts(file).flatMap(text => (JSON.parse(text) as {readonly items: readonly Json[]}).items);
     const kind = Object.entries(kinds).find(([name]) => name === list.toLowerCase())?.[1] ?? '';
     const planted = plantedDocuments([...items, objectOf(kind)]);
-    expect(planted.filter(document => contains(JSON.stringify(document))).length).toBeGreaterThan(100);
+    expect(planted.slice(-100).filter(document => contains(JSON.stringify(document)))).toHaveLength(100);
     const replacements = new Replacements('key');
     const leaks = planted.map(document => JSON.stringify(treat(document, treatment, replacements))).filter(text => contains(text ?? ''));
     expect(leaks.slice(0, 3)).toEqual([]);

@@ -117,7 +117,8 @@ describe('a command loads only the packages that it uses', () => {
 });
 
 describe('compiled code', () => {
-  const versionWith = (home: string) => execa(process.execPath, [join(root, 'bin/run.js'), '--version'], {env: {HOME: home}});
+  const versionWith = (home: string) =>
+    execa(process.execPath, [join(root, 'bin/run.js'), '--version'], {env: {HOME: home, NODE_COMPILE_CACHE: ''}});
   const newHome = (): string => {
     const home = mkdtempSync(join(tmpdir(), 'svc-trace-home-'));
     onTestFinished(() => rmSync(home, {recursive: true}));
