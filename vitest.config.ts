@@ -66,7 +66,7 @@ export const sampled = [
 export const inProcesses = ['test/cli/commands/{change,cluster}.test.ts', 'test/e2e/{access,capture,cli}.test.ts'];
 
 // Each of the processes loads all sources, and many tests start the program: what was compiled once serves all, and the next run.
-process.env['NODE_COMPILE_CACHE'] ??= join(import.meta.dirname, 'node_modules/.cache/node');
+process.env['NODE_COMPILE_CACHE'] ??= join(import.meta.dirname, '.compiled');
 
 /** What the usual tests and the long ones have in common. */
 export const common = {
