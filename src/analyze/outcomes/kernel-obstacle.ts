@@ -29,7 +29,6 @@ import {
   podLink,
   routedAstray,
   routingCause,
-  silentWay,
   undecidedRule,
 } from '../../model/node/policy-routing.ts';
 import {someOf} from '../../model/text.ts';
@@ -82,7 +81,7 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     if (route.kind === 'local' && packet.connection?.direction === 'reply' && environment.isLocal(destination) === false)
       return `a route takes ${destination.text} for an address of the node (${route.dev}), which keeps the reply`;
     const way = downWay(network, destination, query);
-    if (way?.isOneOfSeveral === false) return `${way.dev}, which leads to ${destination.text}, has no carrier`;
+    if (way?.isOneOfSeveral === false && way.isSilent !== true) return `${way.dev}, which leads to ${destination.text}, has no carrier`;
     const down = isPodHere(facts, destination) ? downPodLinks(facts, [destination]) : [];
     const gateway = down.length === 0 ? null : gatewayInPlaceOfLink(facts, destination, query);
     if (gateway !== null)
@@ -147,9 +146,8 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
 /** Why it is not known whether a packet gets to an address, without policy routing. */
 function doubtOf(facts: NodeFacts, destination: Address, query: RouteQuery): string | null {
   const way = downWay(facts.network ?? noNetworkFacts, destination, query);
+  if (way?.isSilent === true) return `${way.dev} has ARP off: by it the kernel finds only neighbors that it has permanent entries for`;
   if (way !== null) return `${way.dev}, one of the next hops to ${destination.text}, has no carrier: what the kernel sends there is lost`;
-  const silent = silentWay(facts, destination, query);
-  if (silent !== null) return `${silent} has ARP off: by it the kernel finds only neighbors that it has permanent entries for`;
   if (!isPodHere(facts, destination)) return null;
   const gateway = gatewayInPlaceOfLink(facts, destination, query);
   const isOut = leavesByUplink(facts, routeOf(facts.network ?? noNetworkFacts, destination, query));

@@ -27,7 +27,6 @@ import {
   outsideOf,
   routeOfProcesses,
   routeOfServices,
-  silentWay,
   strangeHop,
 } from '../../model/node/policy-routing.ts';
 
@@ -236,15 +235,6 @@ const nodesByInternalIP = once(({nodes}: ApiObjects) => {
 
 function nodeWith({api}: NodeCheckContext): (address: string) => string | null {
   return address => nodesByInternalIP(api).get(address)?.node ?? null;
-}
-
-/** Endpoints by the interface that leads to them, where its ARP is off. */
-export function silentWays(context: NodeCheckContext, family: Family): ReadonlyMap<string, readonly Holder[]> {
-  const led = routesToPods(context, family).map(pod => ({...pod, dev: silentWay(context.facts, pod.address, {mark: 0, iif: 'lo'})}));
-  return Map.groupBy(
-    led.filter(({dev}) => dev !== null),
-    ({dev}) => dev ?? '',
-  );
 }
 
 /** The default gateway of the node, and whether a route leads to it; null without one. */

@@ -5,13 +5,14 @@ import {type Address, type Cidr, type Family, formatAddress, parseAddress, unide
 import {intersect} from '../../model/intervals.ts';
 import {groupBy} from '../../model/lists.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
-import {hostIP, type PolicyRule, routeOf, type RouteQuery, type RouteResult, unknownRoute} from '../../model/node/node-facts.ts';
+import {hostIP, type PolicyRule, routeOf, type RouteQuery, type RouteResult} from '../../model/node/node-facts.ts';
 import {
   type Astray,
   downPodLinks,
   downWay,
   isPolicyRouted,
   isUnroutedHere,
+  type LossyWay,
   outsideOf,
   routedAstray,
   routingCause,
@@ -20,7 +21,7 @@ import {
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {entriesOnNode, type FoundFact, networkOf, podAddresses, podsHere, routesToPods, routeTo} from './node-paths.ts';
+import {entriesOnNode, type FoundFact, networkOf, podAddresses, podsHere, routesToPods} from './node-paths.ts';
 
 /** Who sends packets to endpoints through a node: an address of each, as packets are when they are routed. */
 interface Group {
@@ -220,11 +221,14 @@ export function isRefusal(kind: string): boolean {
   return /^(?:unreachable|blackhole|prohibit)$/.test(kind);
 }
 
-/** Pods of the node or of others, or the node itself, whose packets to an endpoint routing rules refuse although the node has a route there. */
+/**
+ * Pods of the node or of others, or the node itself, whose packets to an endpoint routing rules refuse although the node has a route there; and
+ * what comes from outside, where they refuse it once kube-proxy marked it, which it does before the kernel routes.
+ */
 export function refusedPods(
   context: NodeCheckContext,
   family: Family,
-): readonly {readonly from: string; readonly to: string; readonly iif: string}[] {
+): readonly {readonly from: string; readonly to: string; readonly iif: string; readonly mark: number}[] {
   if (!isPolicyRouted(networkOf(context), family)) return [];
   const here = new Set(podsHere(context, family).map(({address}) => address.text));
   const ends = [...firstPods(context, family), ...nodesOf(context, family)];
@@ -234,14 +238,12 @@ export function refusedPods(
       const isOwn = source.text === hostIP(context.facts, family);
       // In a tunnel, pods of other nodes arrive by its interface.
       const iif = isOwn ? given : usualDevice(context.facts, source);
-      if (mark !== 0 || iif === null) return [];
-      const to = ends.find(end => {
-        if (end.text === source.text || !(isOwn || here.has(source.text) || here.has(end.text))) return false;
-        return packetsOf(source, end).some(
-          packet => routeOf(networkOf(context), end, {mark, source, iif, ...packet}).kind === 'unreachable',
-        );
-      });
-      return to === undefined ? [] : [{from: source.text, to: to.text, iif}];
+      if (iif === null) return [];
+      const isRefused = (end: Address, of: number): boolean =>
+        packetsOf(source, end).some(packet => routeOf(networkOf(context), end, {mark: of, source, iif, ...packet}).kind === 'unreachable');
+      const isThrough = (end: Address): boolean => mark !== 0 || isOwn || here.has(source.text) || here.has(end.text);
+      const to = ends.find(end => end.text !== source.text && isThrough(end) && isRefused(end, mark) && (mark === 0 || !isRefused(end, 0)));
+      return to === undefined ? [] : [{from: source.text, to: to.text, iif, mark}];
     }),
   );
 }
@@ -251,24 +253,8 @@ function firstPods(context: NodeCheckContext, family: Family): readonly Address[
   return [...podAddresses(context, family).values()].flatMap(own => own.slice(0, 1)).map(({address}) => address);
 }
 
-/** A pod to which packets from outside are refused once kube-proxy marked them, and not before. kube-proxy marks before the kernel routes. */
-export function refusedMarked(context: NodeCheckContext, family: Family): {readonly mark: string; readonly to: string} | null {
-  const network = networkOf(context);
-  const mark = 1 << context.config.masqueradeBit.value;
-  const [source] = outsideOf(family);
-  const way = source === undefined ? unknownRoute : routeTo(context, source);
-  if (source === undefined || way.kind !== 'unicast') return null;
-  if (!network.policyRules[family]?.some(rule => rule.mark !== null)) return null;
-  const isRefused = (end: Address, of: number): boolean => routeOf(network, end, {mark: of, source, iif: way.dev}).kind === 'unreachable';
-  const to = firstPods(context, family).find(end => isRefused(end, mark) && !isRefused(end, 0));
-  return to === undefined ? null : {mark: `0x${mark.toString(16)}`, to: to.text};
-}
-
-/** Endpoints to which a route leads by an interface without a carrier, for each such interface. Each pod here has a route of its own. */
-export function downWays(
-  context: NodeCheckContext,
-  family: Family,
-): readonly {readonly dev: string; readonly isOneOfSeveral: boolean; readonly addresses: readonly string[]}[] {
+/** Endpoints to which a route leads by an interface that loses packets, for each such interface. Each pod here has a route of its own. */
+export function downWays(context: NodeCheckContext, family: Family): readonly (LossyWay & {readonly addresses: readonly string[]})[] {
   const found = [...podAddresses(context, family)].flatMap(([node, pods]) =>
     (node === context.node.name ? pods : pods.slice(0, maxEndpoints)).flatMap(({address}) => {
       const way = downWay(networkOf(context), address, {mark: 0, iif: 'lo'});
@@ -276,7 +262,7 @@ export function downWays(
     }),
   );
   return groupBy(found, ({dev, isOneOfSeveral}) => `${dev} ${isOneOfSeveral}`).flatMap(group =>
-    group.slice(0, 1).map(({dev, isOneOfSeveral}) => ({dev, isOneOfSeveral, addresses: group.map(({text}) => text)})),
+    group.slice(0, 1).map(({text: _, ...way}) => ({...way, addresses: group.map(({text}) => text)})),
   );
 }
 

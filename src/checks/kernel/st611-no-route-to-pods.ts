@@ -3,19 +3,11 @@ import {type Address, contains, type Family, parseAddress} from '../../model/add
 import {isLocalRouteMissing, isLoopbackDown} from '../../model/node/policy-routing.ts';
 import {hostIP, isIPv6Off, missingTable, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
+import {partition} from '../../model/lists.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {
-  downWays,
-  isRefusal,
-  misroutedPackets,
-  podsWithoutLink,
-  refusedClients,
-  refusedMarked,
-  refusedPods,
-  unroutedServices,
-} from './policy-routes.ts';
+import {downWays, isRefusal, misroutedPackets, podsWithoutLink, refusedClients, refusedPods, unroutedServices} from './policy-routes.ts';
 import {
   defaultRoute,
   downTunnel,
@@ -27,7 +19,6 @@ import {
   podsBehindStrangers,
   podsWithoutRoute,
   routeTo,
-  silentWays,
   type Unrouted,
   unroutedPods,
 } from './node-paths.ts';
@@ -111,21 +102,18 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       message: `${isOneOfSeveral ? 'a share of the ' : ''}packets for endpoints on ${node} (${addresses.join(', ')}) go to ${hop}, which is the address of no Node, although ${node} is in the network of this node: what Services send there may not arrive.`,
       ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip neighbour show ${hop}`),
     };
-  for (const {dev, isOneOfSeveral, addresses} of downWays(context, family)) {
+  for (const {dev, isOneOfSeveral, isSilent, addresses} of downWays(context, family)) {
     const ends = `endpoints (${someOf(addresses)})`;
     const share = isOneOfSeveral ? ', and the kernel does not skip it: a share of what' : ': what';
     yield {
-      variant: 'link-down',
-      message: `${isOneOfSeveral ? `one of the next hops to ${ends}` : `the interface that leads to ${ends}`}, ${dev}, has no carrier${share} Services send there is lost.`,
+      ...(isSilent === true ? {severity: 'warning'} : {variant: 'link-down'}),
+      message:
+        isSilent === true
+          ? `${dev}, which leads to ${ends}, has ARP off: by it the kernel finds only neighbors that it has permanent entries for, and what Services send there may be lost.`
+          : `${isOneOfSeveral ? `one of the next hops to ${ends}` : `the interface that leads to ${ends}`}, ${dev}, has no carrier${share} Services send there is lost.`,
       ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip link show ${dev}`),
     };
   }
-  for (const [dev, pods] of silentWays(context, family))
-    yield {
-      severity: 'warning',
-      message: `${dev}, which leads to endpoints (${someOf(pods.map(({address}) => address.text))}), has ARP off: by it the kernel finds only neighbors that it has permanent entries for, and what Services send there may be lost.`,
-      ...run(commandLine`ip neighbour show dev ${dev}`, commandLine`ip link set ${dev} arp on`),
-    };
   const missing = missingTable(networkOf(context), family);
   if (missing !== null)
     yield {
@@ -134,7 +122,7 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       remedy: 'Add the rule again.',
       ...run(commandLine`ip -6 rule add pref ${missing === 'local' ? '0' : '32766'} lookup ${missing}`),
     };
-  const refused = refusedPods(context, family);
+  const [marked, refused] = partition(refusedPods(context, family), ({mark}) => mark !== 0);
   const [first] = refused;
   if (lost.length === 0 && first !== undefined)
     yield {
@@ -142,12 +130,11 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from ${refused.length === 1 ? 'it' : 'them'} is lost, or the answers are.`,
       ...run(commandLine`ip rule show`, commandLine`ip route get ${first.to} from ${first.from} iif ${first.iif}`),
     };
-  const marked = refusedMarked(context, family);
-  if (lost.length === 0 && refused.length === 0 && marked !== null)
+  for (const {to, mark} of lost.length + refused.length === 0 ? marked : [])
     yield {
       variant: 'refused-by-routing-rules',
-      message: `the routing rules of the node refuse packets with the mark ${marked.mark}, by which kube-proxy marks what it masquerades, to ${marked.to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
-      ...run(commandLine`ip rule show`, commandLine`ip route get ${marked.to} mark ${marked.mark}`),
+      message: `the routing rules of the node refuse packets with the mark 0x${mark.toString(16)}, by which kube-proxy marks what it masquerades, to ${to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
+      ...run(commandLine`ip rule show`, commandLine`ip route get ${to} mark ${`0x${mark.toString(16)}`}`),
     };
   for (const {message, commands = [], severity} of misroutedPackets(context, family))
     yield {message, ...run(...commands), ...(severity === undefined ? {} : {severity})};

@@ -63,30 +63,32 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   return {way: `to the gateway ${route.gateway}`, instead: `the gateway ${usual.gateway}`, rule};
 }
 
-/**
- * The interface without a carrier by which packets to an address are lost, or some of them where it is one of several next hops that the kernel
- * chooses from for each connection; null if there is none, or if that is not known.
- */
-export function downWay(
-  network: NetworkFacts,
-  destination: Address,
-  query: RouteQuery,
-): {readonly dev: string; readonly isOneOfSeveral: boolean} | null {
-  if (!hasDownWays(network)) return null;
+/** An interface by which packets are lost, or some of them where it is one of several next hops that the kernel chooses from for each connection. */
+export interface LossyWay {
+  readonly dev: string;
+  readonly isOneOfSeveral: boolean;
+  /** It has a carrier, and asks for no neighbor: only those with permanent entries are found. */
+  readonly isSilent?: true;
+}
+
+/** The interface by which packets to an address are lost; null if there is none, or if that is not known. */
+export function downWay(network: NetworkFacts, destination: Address, query: RouteQuery): LossyWay | null {
+  const silent = network.links?.filter(isSilent) ?? [];
+  if (!hasDownWays(network) && silent.length === 0) return null;
   const route = routeOf(network, destination, query);
-  if (route.kind !== 'unknown') return route.kind === 'unicast' && route.isDown === true ? {dev: route.dev, isOneOfSeveral: false} : null;
+  if (route.kind === 'unicast') {
+    const {dev, isDown} = route;
+    if (isDown === true) return {dev, isOneOfSeveral: false};
+    return silent.some(({name}) => name === dev) ? {dev, isOneOfSeveral: false, isSilent: true} : null;
+  }
+  if (route.kind !== 'unknown') return null;
   const down = routeOf(withDownWays(network), destination, query);
   return down.kind === 'unicast' && down.isDown === true ? {dev: down.dev, isOneOfSeveral: true} : null;
 }
 
-/** The link of a pod, or the bridge of several, by which packets to an address leave while its ARP is off. Of tunnels, and where cards do it, that is usual. */
-export function silentWay({network = noNetworkFacts}: NodeFacts, destination: Address, query: RouteQuery): string | null {
-  const isSilent = ({asksNobody, kind, isPeerElsewhere}: Link): boolean =>
-    asksNobody === true && (kind === 'bridge' || (kind === 'veth' && isPeerElsewhere));
-  if (network.links?.some(isSilent) !== true) return null;
-  const route = routeOf(network, destination, query);
-  const link = route.kind === 'unicast' ? network.links.find(({name}) => name === route.dev) : undefined;
-  return link !== undefined && isSilent(link) ? link.name : null;
+/** The link of a pod, or the bridge of several, whose ARP is off. Of tunnels, and where cards find neighbors, that is usual. */
+function isSilent({asksNobody, kind, isPeerElsewhere}: Link): boolean {
+  return asksNobody === true && (kind === 'bridge' || (kind === 'veth' && isPeerElsewhere));
 }
 
 const hasDownWays = once(({routes}: NetworkFacts) => families.some(family => routes[family]?.some(isPartlyDown) === true));
