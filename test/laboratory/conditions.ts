@@ -166,7 +166,8 @@ export const conditions: readonly Scenario[] = [
     load: [
       nft(`table inet qos {
   chain marks { type filter hook forward priority -150; policy accept; ip dscp set af31; ip6 dscp set af31; }
-  chain drops { type filter hook postrouting priority -150; policy accept; oifname "cali*" ip saddr 10.244.0.0/16 ip dscp { af31, ef } drop; ip dscp cs1 drop; }
+  chain drops { type filter hook postrouting priority -150; policy accept; oifname "cali*" ip saddr 10.244.0.0/16 ip dscp { af31, ef } drop; }
+  chain others { type filter hook forward priority 10; policy accept; ip dscp cs1 drop; }
 }`),
     ],
     isIPv4Only: true,
