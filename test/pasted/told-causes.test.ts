@@ -375,6 +375,12 @@ describe('what people tell in their own words', () => {
       'the policy of filter/FORWARD is DROP, as the text says',
     ],
     ['a policy that is set', 'Docker had set the FORWARD chain policy to DROP.', 'the policy of filter/FORWARD is DROP, as the text says'],
+    [
+      'a policy in code marks',
+      'Docker sets the `FORWARD` chain policy to `DROP`',
+      'the policy of filter/FORWARD is DROP, as the text says',
+    ],
+    ['a pod of old lists', 'po/kube-dns-v20-gc2kl   1/3   CrashLoopBackOff   14   8d', 'it is no endpoint of the DNS of the cluster'],
     ['what mended it', 'It works once I run\n```\nsudo iptables -P FORWARD ACCEPT\n```', 'where that helps, it was DROP'],
     ['a firewall that was switched off', 'Stopping the firewalld service on all nodes fixes it.', 'without firewalld packets arrive'],
     ['a pod that asks itself', 'curl from the api pod itself hangs, others are fine', 'hairpin mode'],

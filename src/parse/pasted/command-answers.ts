@@ -16,13 +16,11 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     missingRules,
     emptySearches,
     stoppedPods,
-    unreadyNodes,
     withoutPlugin,
     bridgesOfDocker,
     withoutBackends,
     failedInserts,
     closedByUfw,
-    downTunnels,
     besideTunnel,
     resolversOfPods,
   ];
@@ -124,16 +122,6 @@ function bridgesOfDocker(lines: readonly string[]): readonly string[] {
       ];
 }
 
-/** Rows of `kubectl get nodes`. */
-function unreadyNodes(lines: readonly string[]): readonly string[] {
-  const names = lines.flatMap(line => /^\s*(\S+)\s+NotReady\S*\s+\S+\s+\w+\s+v\d/.exec(line)?.[1] ?? []);
-  return names.length === 0
-    ? []
-    : [
-        `node ${someOf([...new Set(names)])} is not ready: its pods are no endpoints that are ready, and its rules may be those of before. kubectl describe node says why`,
-      ];
-}
-
 /** Rows of `cilium service list` to which no backend belongs. */
 function withoutBackends(lines: readonly string[]): string | readonly string[] {
   const start = lines.findIndex(line => /\bID\s+Frontend\s+Service Type\s+Backend\b/.test(line));
@@ -174,17 +162,6 @@ function unmetPeers(lines: readonly string[]): readonly string[] {
   return peers.length === 0 ? [] : [`BGP not established with ${[...new Set(peers)].join()}`];
 }
 
-/** `4: flannel.1: <BROADCAST,MULTICAST> mtu 1450 … state DOWN`, of `ip link`: those of tunnels, which are up wherever they are used. */
-function downTunnels(lines: readonly string[]): readonly string[] {
-  return lines.flatMap(line => {
-    const [, name = '', flags] =
-      /^\s*\d+: (flannel\.\d+|flannel-wg|vxlan\.calico|wireguard\.cali|cilium_vxlan|antrea-tun0)\S*: <([^>]*)>/.exec(line) ?? [];
-    return flags === undefined || flags.split(',').includes('UP')
-      ? []
-      : `${name} is down, through which packets go to pods of other nodes: the network plugin sets it up when it starts, and its log on this node says why it did not`;
-  });
-}
-
 /** `ip route get` of pods of one network, where one answer leads through a tunnel and another to the gateway of the node. */
 function besideTunnel(lines: readonly string[]): readonly string[] {
   const ways = lines.flatMap(line => {
@@ -220,7 +197,7 @@ const unresolved =
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|NotReady|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|: (?:flannel|vxlan|wireguard|cilium_vxlan|antrea)|\broute get /;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get /;
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

@@ -44,4 +44,4 @@ export const podsIn = once((lines: readonly string[]): readonly ListedPod[] => {
   });
 });
 
-const podRow = /^\s*(?:([\w-]+)\s+)?(?:pods?\/)?([\w.-]+)\s+(\d+)\/(\d+)\s+([A-Z]\S*)\s+(\d.*)$/;
+const podRow = /^\s*(?:([\w-]+)\s+)?(?:po(?:ds?)?\/)?([\w.-]+)\s+(\d+)\/(\d+)\s+([A-Z]\S*)\s+(\d.*)$/;

@@ -24,6 +24,10 @@ failed to add vxlanRoute \((\S+) -> \S+?\): ([a-z ]*[a-z])
   flannel cannot write the route to $1 ($2), so that its pods are not reached from this node: ip addr shows whether flannel.1 is up and has an address of the podCIDR of this node
 lookup (\S+) on (\S+:53): no such host
   $2 answers, and knows no name $1: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service
+^\d+: (flannel\.\d+|flannel-wg|vxlan\.calico|wireguard\.cali|cilium_vxlan|antrea-tun0)\S*: <(?![^>]*\bUP\b)[^>]*>
+  $1 is down, through which packets go to pods of other nodes: the network plugin sets it up when it starts, and its log on this node says why it did not
+^(\S+)\s+NotReady\S*\s+\S+\s+\w+\s+v\d
+  node $1 is not ready: its pods are no endpoints that are ready, and its rules may be those of before. kubectl describe node says why
 cni plugin not initialized|cni config uninitialized|No networks found in /etc/cni/net\.d
   a node has no network plugin (/etc/cni/net.d is empty): its pods get no address and are no endpoints, and pods of other nodes do not reach it
 plugin/loop: (?:Loop \(\S+ -> :\d+\) detected|Seen .* loop detected)
@@ -82,7 +86,7 @@ Kernel's RPF check is set to 'loose'
   calico-node ends, since rp_filter is 2 (loose), and does not connect the pods of its node: set net.ipv4.conf.all.rp_filter to 1 or 0, or IgnoreLooseRPF (FELIX_IGNORELOOSERPF)
 \b(?:[Ee]xternal|assigned|[Ll]oad ?[Bb]alancer)[ -][Ii][Pp]s? (?:is |are |does |do )?not (?:ping|respond\w* to ping)
   the address of a load balancer need not answer ping: rules translate the ports of the Service alone. curl to a port, and arping from the same network, show whether it is reached
-(?:FORWARD|[Ff]orward)(?: chain)?(?:'s)?(?: default)? policy (?:is|was|set to|of|to) "?DROP|(?:DROP|[Dd]rop) policy (?:on|of|for|in) (?:the |your |my )?(?:FORWARD|[Ff]orward)\b|policy of (?:the )?FORWARD(?: chain)? (?:is|was) DROP
+(?:FORWARD|[Ff]orward)['"\`]?(?: chain)?(?:'s)?(?: default)? policy (?:is|was|set to|of|to) ['"\`]?DROP|(?:DROP|[Dd]rop) policy (?:on|of|for|in) (?:the |your |my )?(?:FORWARD|[Ff]orward)\b|policy of (?:the )?FORWARD(?: chain)? (?:is|was) DROP
   the policy of filter/FORWARD is DROP, as the text says: packets of pods are dropped where no rule before accepts them. Docker sets it; a network plugin, or iptables -P FORWARD ACCEPT, lets them pass
 ^(?!.*ExecStart).*\biptables (?:-w )?(?:-P|--policy) FORWARD ACCEPT
   the text sets the policy of filter/FORWARD to ACCEPT: where that helps, it was DROP, as Docker sets it, and packets of pods were dropped, as no rule accepted them
@@ -138,7 +142,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|panic: |has no endpoints|curl .*(?:localhost|127)/;
+  /is forbidden: User|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|panic: |has no endpoints|curl .*(?:localhost|127)/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
