@@ -1,3 +1,4 @@
+import type {SentPacket} from '../model/finding.ts';
 import {heldIn, once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
@@ -27,14 +28,8 @@ import {type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts
 import {ipsetsOf} from './proxy-mode.ts';
 import {linkTo, lostMessages} from './third-party/stopped-packets.ts';
 
-/** The packet of a query. */
-export interface PacketQuery {
-  readonly family: Family;
-  readonly source: string;
-  readonly destination: string;
-  readonly port: number;
-  /** `TCP`, `UDP`, `SCTP`, or `ICMP` for an echo request, which has no port. */
-  readonly protocol: string;
+/** The packet of a query: of `TCP`, `UDP` or `SCTP`, or of `ICMP` for an echo request. */
+export interface PacketQuery extends SentPacket {
   /** The destination is known as the cluster IP of a Service. */
   readonly isClusterIP?: boolean;
   /** The entry of a Service that the packet is sent to on this node. */

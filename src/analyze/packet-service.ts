@@ -1,4 +1,5 @@
-import {joinHostPort, type Family} from '../model/address.ts';
+import {joinHostPort} from '../model/address.ts';
+import type {SentPacket} from '../model/finding.ts';
 import {newestProxy} from '../model/proxy-config.ts';
 import type {EntryKind, ServicePort} from '../model/service-port.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
@@ -7,12 +8,7 @@ import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {once} from '../model/once.ts';
 import type {PacketOutcome} from './packet-rules.ts';
 
-interface AskedPacket {
-  readonly family: Family;
-  readonly destination: string;
-  readonly port: number;
-  readonly protocol: string;
-}
+type AskedPacket = Omit<SentPacket, 'source'>;
 
 /** The entry of a Service that a packet is sent to. */
 export interface AskedEntry {

@@ -33,18 +33,22 @@ export interface AffectedService extends ServiceName {
   readonly ports: readonly string[];
 }
 
+/** A packet by its addresses. */
+export interface SentPacket {
+  readonly family: Family;
+  readonly source: string;
+  readonly destination: string;
+  /** 0 where the protocol has none. */
+  readonly port: number;
+  readonly protocol: string;
+}
+
 /** Whose packets a finding is about. */
 export interface AffectedSenders {
   /** In words: `10.244.11.32/27 (2 pods: shop/a, shop/b)`. */
   readonly text: string;
   /** One of the packets. */
-  readonly example: {
-    readonly family: Family;
-    readonly source: string;
-    readonly destination: string;
-    readonly port: number;
-    readonly protocol: string;
-  };
+  readonly example: SentPacket;
   /** Running pods among them, as `namespace/name`, where the senders are less than a whole kind. */
   readonly pods: readonly string[];
 }

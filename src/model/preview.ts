@@ -1,6 +1,5 @@
 import type {Entry} from './service-port.ts';
-import type {Family} from './address.ts';
-import type {ServiceName} from './finding.ts';
+import type {SentPacket, ServiceName} from './finding.ts';
 
 /** The settings of one side. */
 export interface PreviewSide {
@@ -75,13 +74,7 @@ export interface PreviewChange {
   readonly entry: Entry;
   /** `senders` says whom the address stands for, where not for its kind. */
   readonly source: {readonly kind: PreviewSource; readonly address: string; readonly senders?: string};
-  readonly packet: {
-    readonly family: Family;
-    readonly source: string;
-    readonly destination: string;
-    readonly port: number;
-    readonly protocol: string;
-  };
+  readonly packet: SentPacket;
   readonly before: readonly PreviewOutcome[];
   readonly after: readonly PreviewOutcome[];
   readonly effect: PreviewEffect;

@@ -26,7 +26,7 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   },
   'analyze/nftables/service-port/analyze-nft-port.ts': {hasOtherNftEndpointsOnly: '() => false'},
   // Rules of Service ports are kept for the next node.
-  'expect/kept-rules.ts': {keptBySettings: '() => () => null'},
+  'expect/iptables/port-rules.ts': {keptRules: '() => null'},
   // One Service port of a group is walked through third-party rules.
   'analyze/third-party/distinctions.ts': {
     representatives: `(ports, isAsExpected) => {

@@ -4,9 +4,8 @@ import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 import {baseRuleChains, writeBaseRules, writeNodePortTail} from './base-rules.ts';
 import {parseChainName} from './chain-names.ts';
-import {settingsOf} from '../kept-rules.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
-import type {PortRules} from './port-rules.ts';
+import {type PortRules, settingsOf} from './port-rules.ts';
 import type {PortOnNode} from './service-rules.ts';
 import {pushTo} from '../../model/lists.ts';
 

@@ -1,7 +1,9 @@
-import type {Endpoint} from '../../model/endpoint.ts';
+import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
+import type {ServicePort} from '../../model/service-port.ts';
 import type {ClusterView} from '../cluster/cluster-view.ts';
 import {countsUnreadyEndpoints, hasExternalChains} from '../cluster/proxy-versions.ts';
-import {hasFewEndpoints, isSameEndpoints, keptBySettings} from '../kept-rules.ts';
+import {heldIn, once} from '../../model/once.ts';
+import type {Family} from '../../model/address.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {chainName} from './chain-names.ts';
 import {
@@ -54,7 +56,7 @@ export interface PortRules {
  * with it on one node may be compared with the next.
  */
 export function portRules(view: ClusterView, context: NodeContext): (item: PortOnNode) => PortRules {
-  const kept = keptOf(view, context);
+  const kept = keptRules(view, context);
   const node = context.facts.name;
   return item => {
     if (kept === null || !hasFewEndpoints(item)) return render(item, context);
@@ -87,7 +89,50 @@ interface KeptRules {
   node: string;
 }
 
-const keptOf = keptBySettings<KeptRules>();
+/** Of the last settings of each family only: if pods are recognized by the node's own CIDR, no two nodes have the same. */
+interface KeptOfView {
+  readonly firstNode: string;
+  readonly byFamily: Map<Family, {readonly settings: string; readonly rules: Map<ServicePort, KeptRules>}>;
+}
+
+const keptOfViews = new WeakMap<ClusterView, KeptOfView>();
+
+/**
+ * Where the rendered rules of Service ports are kept for the next nodes with the same settings: those of this node may be used with the same
+ * endpoints (`isSameEndpoints`). Null for the first node, which may be the only one.
+ */
+function keptRules(view: ClusterView, context: NodeContext): Map<ServicePort, KeptRules> | null {
+  const ofView = heldIn(keptOfViews, view, () => ({firstNode: context.facts.name, byFamily: new Map()}));
+  if (ofView.firstNode === context.facts.name) return null;
+  const settings = settingsOf(context);
+  const known = ofView.byFamily.get(context.family);
+  if (known?.settings === settings) return known.rules;
+  const rules = new Map<ServicePort, KeptRules>();
+  ofView.byFamily.set(context.family, {settings, rules});
+  return rules;
+}
+
+/** All that the rules of Service ports depend on, but for the node's own address, which the sources that a Service allows may hold. */
+export const settingsOf = once((context: NodeContext): string => {
+  const {facts: _, nodeIP: __, nodePortCIDRs: ___, ...settings} = context;
+  return JSON.stringify({...settings, hasNodePorts: nodePortDestinations(context)?.length !== 0});
+});
+
+/** The texts of many endpoints would take much memory. */
+function hasFewEndpoints({endpoints}: PortOnNode): boolean {
+  return endpoints.reachable.length <= maxKeptEndpoints;
+}
+
+const maxKeptEndpoints = 64;
+
+function isSameEndpoints(a: CategorizedEndpoints, b: CategorizedEndpoints): boolean {
+  if (a === b) return true;
+  return a.hasAny === b.hasAny && isSameList(a.cluster, b.cluster) && isSameList(a.local, b.local) && isSameList(a.reachable, b.reachable);
+}
+
+function isSameList(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+  return a === b || (a.length === b.length && a.every((endpoint, index) => endpoint === b[index]));
+}
 
 function render(item: PortOnNode, context: NodeContext): PortRules {
   const shared: SharedRule[] = [];

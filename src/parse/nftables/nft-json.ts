@@ -4,7 +4,7 @@ import {chainsWithLostRules, kindOf} from '../lost-end.ts';
 import {asNftRuleset, isNftFamily, newDumpSet, type NftDumpSet, NftDumpTable, nftSeconds, tableId} from './nft-elements.ts';
 import {forEachItem, objectEnd} from './nft-json-bytes.ts';
 import {notJson} from './nft-json-chain.ts';
-import {JsonChains} from './nft-json-chains.ts';
+import {JsonChains, type HeadBytes, plainNameEnd, readPlainChains, readRuns} from './nft-json-chains.ts';
 import {
   expressionText,
   isJsonObject,
@@ -15,7 +15,6 @@ import {
   asText,
   type ValueStyle,
 } from './nft-json-expression.ts';
-import {type HeadBytes, plainNameEnd, readPlainChains, readRuns} from './nft-json-runs.ts';
 
 /**
  * Reads the output of `nft -j list ruleset` or `nft -j list table …`, also several documents one after another. Rules stay bytes until they
