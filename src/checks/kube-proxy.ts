@@ -63,9 +63,14 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     }
     const message = `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`;
     const lacks = lag === null ? '' : `; its rules lack the changes of the last ${Math.round(lag.seconds)} s`;
-    const hangs = silent.length === 0 ? {} : {gist: `kube-proxy does not answer${lacks}`};
+    const gist =
+      container !== null
+        ? `kube-proxy does not apply changes, ${container}`
+        : silent.length === 0
+          ? undefined
+          : `kube-proxy does not answer${lacks}`;
     const usual = context.config.mode.value === 'nftables' ? {remedy: withoutIptables} : {};
-    yield {message, ...hangs, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
+    yield {message, gist, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
   },
 };
 

@@ -244,7 +244,7 @@ function effectsOf(broken: readonly BrokenPromise[], max: number): string {
 }
 
 const senderWords: Readonly<Record<BrokenPromise['sender'], string>> = {
-  pod: 'pods of this node',
+  pod: 'pods of the node',
   node: 'the node itself',
   endpoint: 'an endpoint of the Service itself',
   outside: 'external clients',

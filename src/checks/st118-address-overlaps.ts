@@ -108,6 +108,7 @@ export const addressConflict: Check<'ST119'> = {
       yield {
         severity: 'error',
         variant: 'of-pods',
+        gist: `pods share an address, connections reach the wrong one: ${someOf(pods, {max: 1})}`,
         message: `ready pods share an address, so that packets to one of them reach another: ${someOf(pods)}`,
         ...run(commandLine`kubectl get pods -A -o wide`),
       };
@@ -115,6 +116,7 @@ export const addressConflict: Check<'ST119'> = {
     if (networks.length > 0)
       yield {
         variant: 'of-pod-networks',
+        gist: `nodes share a pod network: ${someOf(networks, {max: 1})}`,
         message: `nodes share a pod network, so that their pods get the same addresses, and routes lead to one node only: ${someOf(networks)}`,
         ...run(commandLine`kubectl get nodes -o custom-columns=NAME:.metadata.name,POD-CIDRS:.spec.podCIDRs`),
       };
@@ -122,6 +124,7 @@ export const addressConflict: Check<'ST119'> = {
     if (addresses.length > 0)
       yield {
         variant: 'of-nodes',
+        gist: `nodes share an InternalIP: ${someOf(addresses, {max: 1})}`,
         message: `nodes share an InternalIP, so that what is sent there reaches one of them only: ${someOf(addresses)}`,
         remedy: 'Give each kubelet the address by which other nodes reach it: --node-ip.',
         ...run(commandLine`kubectl get nodes -o wide`),
@@ -134,6 +137,7 @@ export const addressConflict: Check<'ST119'> = {
     // Clouds also name addresses of interfaces that only pods or programs of the node use.
     if (own.length === 0 || own.some(address => facts.addresses.flatMap(canonical).includes(address))) return;
     yield {
+      gist: `its InternalIP ${someOf(own)} is on none of its interfaces`,
       variant: 'of-machine',
       message: `the InternalIP ${someOf(own)} of ${node.name} is on none of its interfaces: its node ports do not answer there, and other nodes look for it in the wrong place`,
       remedy: 'Give the kubelet an address of this machine: --node-ip.',

@@ -100,6 +100,8 @@ function orderOf(block: FindingBlock, takers: ReadonlySet<string>): readonly num
     isCauseBlock(block) ? -block.effects.length - 1 : 0,
     // For how many pods all connections would be lost, together.
     -lost.reduce((sum, pods) => sum + pods, 0),
+    // Where no pod runs, what hits all Services.
+    Number(block.finding.service !== undefined || (block.finding.affects ?? []).length > 0),
     // Advice about objects of the API comes after what nodes have.
     Number(block.nodes.length === 0 && code.startsWith('ST1')),
     // Of an endpoint that gets nothing, clients notice where their connections go instead.

@@ -149,11 +149,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST116: 'kube-proxy up to 1.35 does not serve it, because of the headless label',
   ST117: 'an endpoint is the cluster IP of a Service, connections to it fail',
   ST118: 'the Service range holds addresses of nodes or pods',
-  ST119: byVariant('nodes share an InternalIP', {
-    'of-pods': 'pods share an address, connections reach the wrong one',
-    'of-pod-networks': 'nodes share a pod network',
-    'of-machine': 'the InternalIP of the node is on none of its interfaces',
-  }),
+  ST119: ({gist}) => gist ?? 'an address is given out twice',
   ST201: ({port, program}, {others}) =>
     `${port?.name && others.length === 0 ? `port ${port.name} is ` : ''}not programmed${by(program)}, connections fail`,
   ST202: ({entry, variant, program}, block) => {
@@ -269,7 +265,7 @@ const what: Readonly<Record<string, string | Words>> = {
       : 'the table of tracked connections is nearly full',
   ST606: 'the kernel drops packets that it cannot track',
   ST607: 'node ports are in the range of local ports',
-  ST608: 'switches of IPVS lose or delay connections',
+  ST608: ({gist}) => gist ?? 'switches of IPVS lose or delay connections',
   ST609: 'every node answers ARP for load-balancer addresses',
   ST610: 'the MTU of a tunnel leaves no room for its headers',
   ST611: byVariant('no route to pods', {

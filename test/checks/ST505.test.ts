@@ -5,6 +5,7 @@ import type {NodeDump} from '../../src/model/snapshot.ts';
 import {prepareNode} from '../../src/diagnosis/diagnose-node.ts';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import {causesOf} from '../../src/render/headline.ts';
+import {headlineOf} from '../../src/render/verdict-line.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {containing, scenario} from '../scenario.ts';
 
@@ -209,6 +210,9 @@ describe('a container that ends again and again', () => {
     expect(found.map(({message}) => message)).toEqual([
       'kube-proxy on node-b does not keep up: its container kube-proxy does not run (CrashLoopBackOff, 37 restarts, the last time with exit code 1)',
     ]);
+    expect(headlineOf(diagnose(given.snapshot(), {toolVersion: ''}))).toContain(
+      'node-b: kube-proxy does not apply changes, its container kube-proxy does not run (CrashLoopBackOff, 37 restarts, the last time with exit code 1) (ST505)',
+    );
     expect(found[0]?.remedy).toMatch(/^Read why kube-proxy ends \(kubectl -n kube-system logs kube-proxy-b --previous\)/);
   });
 

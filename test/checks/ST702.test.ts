@@ -16,7 +16,7 @@ test('a clusterCIDR that is the network of Services is an error in IPVS mode: no
 test('pods that kube-proxy does not recognize are dropped at a load balancer that is Local, and ST504 does not say it again', () => {
   const found = promiseFindings({config: {clusterCIDR: '10.99.0.0/16'}, spec: local, endpoints: [there]});
   expect(found.map(({code, severity}) => `${code} ${severity}`)).toEqual(['ST702 error']);
-  expect(found[0]?.message).toContain('pods of this node to load-balancer IPs are dropped');
+  expect(found[0]?.message).toContain('pods of the node to load-balancer IPs are dropped');
 });
 
 test('where pods are only masqueraded, ST504 says it alone', () => {

@@ -153,6 +153,23 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => kernel(given, {sysctls: {'net.netfilter.nf_conntrack_count': 65_536}}),
     ],
     [
+      // No pod runs on node-c: what hits all its Services comes before what hits those with a node port.
+      'node-c: forwarding is off, the kernel forwards no packets (ST601) and 1 more cause; 2 errors on 1 of 3 nodes',
+      given => {
+        given.rules('node-c').delete('-A KUBE-SERVICES', '-j KUBE-NODEPORTS');
+        given.file('node-c', 'sysctls', 'net.ipv4.ip_forward = 0\n');
+      },
+    ],
+    [
+      'pods share an address, connections reach the wrong one: 10.244.11.4 of shop/web-1 on node-a, shop/web-3 on node-b (ST119)',
+      given =>
+        given.api(({pods: all}) => ({
+          pods: (all ?? []).map(pod =>
+            pod.metadata.name === 'web-3' ? {...pod, status: {...pod.status, podIP: '10.244.11.4', podIPs: [{ip: '10.244.11.4'}]}} : pod,
+          ),
+        })),
+    ],
+    [
       "node-a: the node's own processes have no route to Services (ST611)",
       given => kernel(given, {routes: [{type: 'blackhole', dst: '10.96.0.1'}]}),
     ],

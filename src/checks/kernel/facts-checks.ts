@@ -209,6 +209,7 @@ const table = [
       if (sysctlNumber(networkOf(context), 'net.ipv4.vs.conntrack') === 0)
         yield {
           severity: 'error',
+          gist: 'what IPVS masquerades gets no reply, net.ipv4.vs.conntrack is 0',
           message:
             'net.ipv4.vs.conntrack is 0, and kube-proxy sets it to 1 when it starts: nothing that IPVS sends on is masqueraded. What must be gets no reply: from outside to pods of other nodes, and from a pod to itself.',
           commands: [commandLine`sysctl -w net.ipv4.vs.conntrack=1`],
@@ -217,6 +218,7 @@ const table = [
         const actual = sysctlNumber(networkOf(context), `net.ipv4.vs.${name}`);
         if (actual === null || actual === value) continue;
         yield {
+          gist: `${effect}, net.ipv4.vs.${name} is ${actual}`,
           message: `net.ipv4.vs.${name} is ${actual}, and kube-proxy runs with ${value}: ${effect}.`,
           commands: [commandLine`sysctl -w net.ipv4.vs.${name}=${String(value)}`],
         };

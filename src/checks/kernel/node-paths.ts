@@ -31,7 +31,7 @@ import {
 } from '../../model/node/policy-routing.ts';
 
 /** What a check of facts finds. */
-export interface FoundFact extends Pick<Observation, 'message' | 'variant' | 'family' | 'severity' | 'remedy'> {
+export interface FoundFact extends Pick<Observation, 'message' | 'variant' | 'gist' | 'family' | 'severity' | 'remedy'> {
   /** Lines to be run on the node. */
   readonly commands?: readonly (CommandLine | null)[];
 }
