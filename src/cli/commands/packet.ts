@@ -2,7 +2,7 @@ import {Flags} from '@oclif/core';
 import type {PacketAnswers} from '../../run/packet/ask-cluster.ts';
 import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
-import {namespaceNames, outputFlag, outputFlags, quietFlag, sourceFlags} from '../options/flags.ts';
+import {namespaceNames, outputFlag, outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import {askNodes, notAmong, type PacketFlags, startNode, withPrintedPorts} from '../../run/packet/packet-flags.ts';
 import {kubeProxyTrouble} from '../../checks/kube-proxy-trouble.ts';
@@ -26,6 +26,7 @@ export default class PacketCommand extends BaseCommand {
     ...transportFlags,
     ...outputFlags,
     quiet: quietFlag('no progress on standard error'),
+    verbose: verboseFlag('each node by itself, with its own line numbers and senders'),
     namespace: Flags.string({
       char: 'n',
       description: 'namespace of the Service and the pod',

@@ -13,9 +13,11 @@ type PacketRenderer = (answers: readonly PacketAnswer[], options: RenderOptions)
 
 /** The output formats of `packet`. */
 export const packetRenderers = {
-  tree: (answers, {color, width}) => {
+  tree: (answers, {color, width, verbose}) => {
     const style = styleOf(color);
-    const groups = groupAnswers(answers).toSorted((a, b) => Number(isServed(a)) - Number(isServed(b)));
+    const groups = (verbose ? answers.flatMap(answer => groupAnswers([answer])) : groupAnswers(answers)).toSorted(
+      (a, b) => Number(isServed(a)) - Number(isServed(b)),
+    );
     const trees = groups.map(group => packetTree(group, style, width));
     const [first] = groups;
     return (
@@ -144,7 +146,7 @@ function packetTree({nodes, query, outcomes, senders, haveSameSenders, tracked}:
     put(paths[0]?.slice(-after) ?? [], '  ');
   }
   const where = haveSameSenders ? '' : ` on ${escapeText(nodes[0] ?? '')}`;
-  const others = haveSameSenders ? '' : '; on the other nodes for others (-o json has those of each)';
+  const others = haveSameSenders ? '' : '; on the other nodes for others (-v shows those of each)';
   if (tracked !== undefined) lines.push(...wrap(style.yellow(escapeText(tracked.text)), width, '  '));
   if (senders !== undefined) lines.push(...wrap(`holds${where} for packets from ${senders}${others}`, width, '  '));
   return lines.join('\n');

@@ -2,6 +2,7 @@ import type {PodObject, ServiceObject, ServicePortSpec, NodeObject} from '../../
 import type {ServiceName} from '../../model/finding.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {canonicalAddress} from '../../model/address.ts';
+import {partition} from '../../model/lists.ts';
 import {matchesSelector, parseSelector} from './choose-nodes.ts';
 import {namespacedName, commandLine} from '../../model/text.ts';
 import {serviceNameLabel} from '../../model/endpoint.ts';
@@ -204,7 +205,9 @@ function ofPlace(wanted: WantedService, api: SelectableObjects): Error | null {
   const pod = (api.pods ?? []).find(({metadata, status}) =>
     address === undefined ? isPodNamed(metadata, wanted) : status?.podIP === address && node === undefined,
   );
-  const backed = servicesWith(wanted, api);
+  // Of many Services, the one whose pods are usually named so comes first.
+  const isNamedLike = (service: ServiceName): boolean => pod?.metadata.name?.startsWith(`${service.name}-`) === true;
+  const backed = partition(servicesWith(wanted, api), isNamedLike).flat();
   if (pod !== undefined) return refuse(`${what}: it is ${that}pod ${namespacedName(pod.metadata)}`, backed);
   if (node !== undefined) {
     const command = commandLine`kubectl svc-trace check -A --node ${node}`;

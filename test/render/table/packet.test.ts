@@ -243,6 +243,14 @@ describe('outcomes of many nodes', () => {
     expect(all).toHaveLength(one.length);
   });
 
+  test('are each a block with -v, in the order of the nodes', async () => {
+    const snapshot = await snapshotOf('healthy/1.36-iptables');
+    const answers = askNodes({...toWeb, source: '192.0.2.77'} as Parameters<typeof askNodes>[0], snapshot, () => true);
+    const shown = packetRenderers.tree(answers, {...plain, width: 200, verbose: true});
+    expect(shown.match(/^node-[a-c](?=: TCP)/gm)).toEqual(['node-a', 'node-b', 'node-c']);
+    expect(shown).not.toContain('line numbers of');
+  });
+
   test('show the rules that all outcomes pass once: before them, and after them', async () => {
     const text = await lines(['node-a'], '192.0.2.77');
     const at = (rule: RegExp) => text.flatMap((line, index) => (rule.test(line) ? [index] : []));
