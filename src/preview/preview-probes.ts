@@ -1,4 +1,4 @@
-import {entriesOf, isProbedFrom, packetOf} from '../analyze/outcomes/probes.ts';
+import {entriesOf, isProbedFrom, probe as probeOf, type ProbeParts} from '../analyze/outcomes/probes.ts';
 import {podInterface, type Source, sourcesFor, usualSources} from '../analyze/outcomes/sources.ts';
 import {once} from '../model/once.ts';
 import {isLoopback, type NodeContext} from '../expect/node-context.ts';
@@ -31,10 +31,10 @@ export function previewProbes(item: ServedPort, contexts: readonly [NodeContext,
   const sources = sourcesFor(port, senderContext(contexts), endpointAddresses(item));
   const entries = new Map([before, after].flatMap(context => entriesOf(port, context)).map(entry => [JSON.stringify(entry), entry]));
   const probes = [...entries.values()].flatMap(entry => [
-    ...destinationsOf(entry, before).flatMap(destination =>
+    ...destinationsOf(entry, before).flatMap(address =>
       sources
         .filter(source => isProbedFrom(entry, source) || isOfOtherNode(entry, source))
-        .flatMap(source => probe('entry', {item, entry, source, destination})),
+        .flatMap(source => probe('entry', {item, entry, source, address})),
     ),
     ...(entry.kind === 'nodePort' ? localhostProbe(item, entry) : []),
     ...hairpins(item, entry, before),
@@ -61,18 +61,18 @@ function isOfOtherNode(entry: Entry, {kind}: Source): boolean {
 function healthCheck(item: ServedPort, context: NodeContext, sources: readonly Source[]): readonly PreviewProbe[] {
   const {healthCheckNodePort} = item.port;
   const entry: Entry = {kind: 'nodePort', address: null, port: healthCheckNodePort};
-  const [destination] = destinationsOf(entry, context);
+  const [address] = destinationsOf(entry, context);
   const source = sources.find(({kind}) => kind === 'outside');
-  if (healthCheckNodePort === 0 || destination === undefined || source === undefined) return [];
+  if (healthCheckNodePort === 0 || address === undefined || source === undefined) return [];
   const tcp = {...item, port: {...item.port, protocol: 'TCP' as const}};
-  return probe('health-check', {item: tcp, entry, source, destination});
+  return probe('health-check', {item: tcp, entry, source, address});
 }
 
 /** A packet to a port that no Service has at this cluster IP. */
 export function unusedPortProbes(item: ServedPort, context: NodeContext, unusedPort: number): readonly PreviewProbe[] {
   const entry: Entry = {kind: 'clusterIP', address: item.port.clusterIP, port: unusedPort};
   const sources = sourcesFor(item.port, context, endpointAddresses(item)).filter(({kind}) => kind === 'pod' || kind === 'node');
-  return sources.flatMap(source => probe('unused-port', {item, entry, source, destination: item.port.clusterIP}));
+  return sources.flatMap(source => probe('unused-port', {item, entry, source, address: item.port.clusterIP}));
 }
 
 function endpointAddresses({all}: ServedPort): ReadonlySet<string> {
@@ -91,7 +91,7 @@ export const nodeAddresses = once(({facts, family}: NodeContext): readonly strin
 
 function localhostProbe(item: ServedPort, entry: Entry): readonly PreviewProbe[] {
   const address = item.port.family === 'IPv4' ? '127.0.0.1' : '::1';
-  return probe('localhost', {item, entry, source: {kind: 'node', address, interface: null}, destination: address});
+  return probe('localhost', {item, entry, source: {kind: 'node', address, interface: null}, address});
 }
 
 /** An endpoint of this node with an address of its own. */
@@ -104,17 +104,9 @@ function hairpins(item: ServedPort, entry: Entry, context: NodeContext): readonl
   const own = endpointHere(item, context);
   if (own === undefined) return [];
   const source: Source = {kind: 'endpoint', address: own.address, interface: podInterface(context)};
-  return destinationsOf(entry, context).flatMap(destination => probe('hairpin', {item, entry, source, destination}));
+  return destinationsOf(entry, context).flatMap(address => probe('hairpin', {item, entry, source, address}));
 }
 
-interface PreviewProbeParts {
-  readonly item: ServedPort;
-  readonly entry: Entry;
-  readonly source: Source;
-  readonly destination: string;
-}
-
-function probe(kind: PreviewProbe['kind'], {item, entry, source, destination}: PreviewProbeParts): readonly PreviewProbe[] {
-  const packet = packetOf(item.port, {source: source.address, destination, port: entry.port, from: source});
-  return packet === null ? [] : [{kind, entry, source, packet}];
+function probe(kind: PreviewProbe['kind'], parts: ProbeParts): readonly PreviewProbe[] {
+  return probeOf(parts).map(({entry, source, packet}) => ({kind, entry, source, packet}));
 }

@@ -97,14 +97,15 @@ export function isProbedFrom(entry: Entry, {kind}: Source): boolean {
   return entry.kind === 'nodePort' || (kind !== 'remote-pod' && kind !== 'other-node');
 }
 
-interface ProbeParts {
+export interface ProbeParts {
   readonly item: ServedPort;
   readonly entry: Entry;
   readonly source: Source;
   readonly address: string;
 }
 
-function probe({item, entry, source, address}: ProbeParts): readonly Probe[] {
+/** A new packet to an entry, at one of its addresses; none if an address is invalid. */
+export function probe({item, entry, source, address}: ProbeParts): readonly Probe[] {
   const packet = packetOf(item.port, {source: source.address, destination: address, port: entry.port, from: source});
   return packet === null ? [] : [{entry, source, packet, knownTo: new Set()}];
 }

@@ -27,7 +27,7 @@ import {
   type ListResult,
   type StreamOptions,
 } from './kube-api.ts';
-import type {KubectlConfig, Connection} from './kubectl-config.ts';
+import {type Connection, KubectlConfig} from './kubectl-config.ts';
 import {X509Certificate} from 'node:crypto';
 import {STATUS_CODES} from 'node:http';
 import type {Credential} from './credentials/credentials.ts';
@@ -41,8 +41,8 @@ export interface KubeApiOptions {
   readonly backoff?: number;
 }
 
-export function createKubeApi(config: KubectlConfig, options: KubeApiOptions = {}): KubeApi {
-  return new HttpKubeApi(config, options);
+export function createKubeApi(connection: Connection, options: KubeApiOptions = {}): KubeApi {
+  return new HttpKubeApi(connection, options);
 }
 
 class HttpKubeApi implements KubeApi {
@@ -53,9 +53,9 @@ class HttpKubeApi implements KubeApi {
   /** The least that an answer has shown: all others were longer on their way. */
   #clockAheadMs: number | null = null;
 
-  constructor(config: KubectlConfig, options: KubeApiOptions) {
-    this.description = config.description;
-    this.#config = config;
+  constructor(connection: Connection, options: KubeApiOptions) {
+    this.description = connection.description;
+    this.#config = new KubectlConfig(connection);
     this.#options = {requestTimeout: 0, userAgent: 'svc-trace', backoff: 250, ...options};
   }
 
@@ -142,8 +142,9 @@ class HttpKubeApi implements KubeApi {
   }
 
   async podToken(): Promise<string | null> {
-    if (!this.#config.inPod) return null;
-    const {authorization} = await this.#config.credentials.current();
+    const {inPod, credentials} = this.#config.connection;
+    if (inPod !== true) return null;
+    const {authorization} = await credentials.current();
     return authorization?.replace(/^Bearer /, '') ?? null;
   }
 
@@ -158,10 +159,13 @@ class HttpKubeApi implements KubeApi {
       const value: unknown = parseJson(body.toString('utf8'));
       if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as T;
     } catch (error) {
-      throw new ApiError(`cannot ${describeRequest(request)}: the answer of ${this.#config.server.host} is no JSON. Is it an API server?`, {
-        status: null,
-        cause: error,
-      });
+      throw new ApiError(
+        `cannot ${describeRequest(request)}: the answer of ${this.#config.connection.server.host} is no JSON. Is it an API server?`,
+        {
+          status: null,
+          cause: error,
+        },
+      );
     }
     throw new ApiError(`cannot ${describeRequest(request)}: the answer is no object`, {status: 200});
   }
@@ -184,11 +188,11 @@ class HttpKubeApi implements KubeApi {
 
   #wire(request: ApiRequest, {headers, agent, auth}: RequestOptions): Omit<WireRequest, 'signal'> {
     const body = request.body === undefined ? null : JSON.stringify(request.body);
-    const compressed = this.#config.compression ? {'accept-encoding': 'gzip'} : {};
+    const compressed = this.#config.connection.compression ? {'accept-encoding': 'gzip'} : {};
     const typed = body === null ? {} : {'content-type': 'application/json', 'content-length': Buffer.byteLength(body)};
     return {
       method: request.method,
-      url: requestUrl(this.#config.server, request.path, Object.entries(request.query ?? {})),
+      url: requestUrl(this.#config.connection.server, request.path, Object.entries(request.query ?? {})),
       body,
       agent,
       auth,
@@ -198,7 +202,7 @@ class HttpKubeApi implements KubeApi {
 
   /** Repeats a request until it is answered or a retry is useless. Rejects with a CommandFailed or an ApiError. */
   async #retrying(request: ApiRequest, signal: AbortSignal, attempt: () => Promise<AnsweredAttempt>): Promise<ApiResponse> {
-    const asked: FailedRequest = {what: describeRequest(request), connection: this.#config};
+    const asked: FailedRequest = {what: describeRequest(request), connection: this.#config.connection};
     let renewed = false;
     let waited = 0;
     for (let retries = 0; ; ) {
@@ -229,7 +233,7 @@ class HttpKubeApi implements KubeApi {
   }
 
   #isRenewed(applied: object): Promise<boolean> {
-    return this.#config.credentials.renew(this.#config.credentialOf(applied));
+    return this.#config.connection.credentials.renew(this.#config.credentialOf(applied));
   }
 
   #failure(outcome: AttemptOutcome, request: FailedRequest): CommandFailed | ApiError {

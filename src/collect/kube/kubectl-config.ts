@@ -39,16 +39,8 @@ const ownProvider = 'svc-trace';
  * its TLS options, headers and agent from `applyToHTTPSOptions`. Added to client-node: keep-alive connections, the system's authorities,
  * complete impersonation, credentials that expire, proxies.
  */
-export class KubectlConfig extends KubeConfig implements Connection {
-  readonly description: string;
-  readonly server: URL;
-  readonly namespace: string;
-  readonly trust: Trust;
-  readonly proxy: URL | null;
-  readonly compression: boolean;
-  readonly impersonation: Connection['impersonation'];
-  readonly credentials: Credentials;
-  readonly inPod: boolean;
+export class KubectlConfig extends KubeConfig {
+  readonly connection: Connection;
   /** By client certificate: that of a credential plugin changes during a run. */
   readonly #agents = new Map<string, Agent>();
   /** The credential of requests with these options. */
@@ -56,15 +48,7 @@ export class KubectlConfig extends KubeConfig implements Connection {
 
   constructor(connection: Connection) {
     super();
-    this.description = connection.description;
-    this.server = connection.server;
-    this.namespace = connection.namespace;
-    this.trust = connection.trust;
-    this.proxy = connection.proxy;
-    this.compression = connection.compression;
-    this.impersonation = connection.impersonation;
-    this.credentials = connection.credentials;
-    this.inPod = connection.inPod ?? false;
+    this.connection = connection;
     this.addAuthenticator({
       isAuthProvider: ({authProvider}) => authProvider?.name === ownProvider,
       applyAuthentication: (_user, options) => this.#authenticate(options as RequestOptions),
@@ -74,7 +58,10 @@ export class KubectlConfig extends KubeConfig implements Connection {
 
   override async applyToHTTPSOptions(options: Parameters<KubeConfig['applyToHTTPSOptions']>[0]): Promise<void> {
     await super.applyToHTTPSOptions(options);
-    Object.assign(options, {headers: {...options.headers, ...this.impersonation}, agent: this.#keptAgent(options as RequestOptions)});
+    Object.assign(options, {
+      headers: {...options.headers, ...this.connection.impersonation},
+      agent: this.#keptAgent(options as RequestOptions),
+    });
   }
 
   /** The credential of a request that was sent with these options. */
@@ -84,12 +71,12 @@ export class KubectlConfig extends KubeConfig implements Connection {
 
   /** Closes keep-alive connections, and ends a credential plugin. */
   close(): void {
-    this.credentials.close?.();
+    this.connection.credentials.close?.();
     for (const agent of this.#agents.values()) agent.destroy();
   }
 
   async #authenticate(options: RequestOptions): Promise<void> {
-    const credential = await this.credentials.current();
+    const credential = await this.connection.credentials.current();
     const {authorization, certificate} = credential;
     Object.assign(options, certificate ?? {});
     if (authorization !== null) Object.assign(options, {headers: {...options.headers, Authorization: authorization}});
@@ -103,7 +90,8 @@ export class KubectlConfig extends KubeConfig implements Connection {
     if (kept !== undefined) return kept;
     const agent = this.#agents.size === 0 ? (options.agent as Agent) : new https.Agent((options.agent as https.Agent).options);
     keepConnections(agent, options);
-    if (this.proxy !== null) tunnelThrough(this.proxy, agent, authoritiesOf(this.trust));
+    const {proxy, trust} = this.connection;
+    if (proxy !== null) tunnelThrough(proxy, agent, authoritiesOf(trust));
     this.#agents.set(certificate, agent);
     return agent;
   }

@@ -15,7 +15,7 @@ import {
 import {fixedCredentials, pemOf} from './credentials/credentials.ts';
 import {canAsk} from './credentials/exec-credentials.ts';
 import {userCredentials} from './credentials/user-credentials.ts';
-import {type Connection, KubectlConfig, type Trust} from './kubectl-config.ts';
+import type {Connection, Trust} from './kubectl-config.ts';
 import {type LoadedKubeconfig, loadKubeconfig} from './load-kubeconfig.ts';
 import {joinHostPort} from '../../model/address.ts';
 
@@ -33,14 +33,14 @@ interface ConnectionEnvironment {
  * The API server that kubectl would use with the same flags and environment. Reads files, sends no request. Throws KubeconfigError, which
  * is wrong use.
  */
-export function loadConnection(flags: ConnectionFlags, settings: Partial<ConnectionEnvironment> = {}): KubectlConfig {
+export function loadConnection(flags: ConnectionFlags, settings: Partial<ConnectionEnvironment> = {}): Connection {
   const surroundings = {environment: process.env, serviceAccountFolder, interactive: canAsk(), quiet: false, ...settings};
   const chosen = contextIn(surroundings, flags);
   checkUser(chosen.user, chosen.userName);
   const server = serverOf(chosen.cluster);
   const shown = withoutPassword(server.href);
   const trust = trustOf(chosen.cluster);
-  return new KubectlConfig({
+  return {
     description: chosen.contextName === '' ? shown : `context "${chosen.contextName}" at ${shown}`,
     server,
     namespace: chosen.namespace || 'default',
@@ -50,7 +50,7 @@ export function loadConnection(flags: ConnectionFlags, settings: Partial<Connect
     impersonation: impersonationHeaders(chosen.user),
     credentials: credentialsFor(chosen, {server, trust, surroundings}),
     inPod: chosen.inPod ?? false,
-  });
+  };
 }
 
 function contextIn({environment, serviceAccountFolder: folder}: ConnectionEnvironment, flags: ConnectionFlags): ChosenContext {
