@@ -6,7 +6,7 @@ import type {Report} from '../../src/model/report.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {noDump, snapshotOfText} from '../../src/parse/pasted/split-text.ts';
 import {findingsHtml, listFindings, NodeRanges} from '../../src/render/html/finding-list.ts';
-import {picturesHtml} from '../../src/render/html/pages.ts';
+import {picturesHtml} from '../../src/render/html/paths.ts';
 import type {RenderOptions} from '../../src/render/renderer.ts';
 import {packetRenderers} from '../../src/render/table/packet.ts';
 import {serviceList, tree} from '../../src/render/table/tree.ts';
