@@ -205,7 +205,7 @@ const what: Readonly<Record<string, string | Words>> = {
     const why = 'a rule jumps to a chain that is empty or missing';
     const {share} = finding;
     if (share === undefined) return `connections${atEntry(finding, block)} are lost where ${why}`;
-    if (share < 0.001) return `an endpoint${throughEntry(finding.entry)} gets no traffic, ${why}`;
+    if (share < 0.001) return `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic, ${why}`;
     return share > 0.999 ? `all connections are lost, ${why}` : `${Math.round(share * 100)}% of the connections are lost, ${why}`;
   },
   ST216: (finding, block) =>

@@ -85,7 +85,7 @@ describe('the first line says what happens, not that something is wrong', () => 
     ],
     [
       // The rules after the jump to it send its connections to the other endpoints.
-      'shop/web on node-b: an endpoint gets no traffic, a rule jumps to a chain that is empty or missing (ST214); 1 error on 1 of 3 nodes',
+      'shop/web on node-b: pod web-1 gets no traffic, a rule jumps to a chain that is empty or missing (ST214); 1 error on 1 of 3 nodes',
       given => given.rules('node-b').deleteAll('-A KUBE-SEP-M5HVGPPKKJ75V6WO'),
     ],
     [
@@ -295,6 +295,15 @@ test.each<readonly [says: string, change: (ruleset: string) => string]>([
 ])('in nftables mode it says: %s', async (says, change) => {
   const given = await nftScenario(change);
   expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(says);
+});
+
+test('all connections are lost where the chain of a Service port is empty, though its address refuses them', async () => {
+  const given = await nftScenario(replaced(/(chain service-[A-Z0-9]+-shop\/web\/tcp\/http \{\n)(?:\t\t.*\n)+/, '$1'));
+  const report = diagnose(given.snapshot(), {toolVersion: '0.0.0'});
+  expect(headlineOf(report)).toContain(
+    'shop/web on node-a: all connections are lost, a rule jumps to a chain that is empty or missing (ST214)',
+  );
+  expect(report.findings.find(({code}) => code === 'ST214')?.hits).toMatchObject({share: 1, effect: 'all connections for shop/web:http'});
 });
 
 test('where virtual servers do not tell whose they were, the first line has their address', async () => {

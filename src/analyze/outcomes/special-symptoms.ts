@@ -21,6 +21,7 @@ export function brokenJumps<R extends RuleText>(
   },
 ): readonly KeyedSymptom<R>[] {
   const {actual, probe} = comparison;
+  const lost = actual.passed + actual.rejected + actual.dropped;
   return [...broken].map(([target, rule]) => {
     const endpoint = endpointOf(target);
     const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
@@ -28,7 +29,7 @@ export function brokenJumps<R extends RuleText>(
     const evidence = {expected: rulesOf(target).slice(0, 3), actual: [rule]};
     return {
       key: `jump ${target}`,
-      symptom: {kind: 'broken-jump', ...place, detail, ...evidence, ...shareOfPods(comparison, actual.passed)},
+      symptom: {kind: 'broken-jump', ...place, detail, ...evidence, ...shareOfPods(comparison, lost)},
     };
   });
 }
