@@ -105,10 +105,13 @@ export function analyzeFamily<Expected extends FamilyExpectation<Item>, Item ext
   const attribution = attribute(layout);
   const {byPort, unexpected} = attribution;
   const lost = eachService ? [] : lostPlaces(layout);
-  const ofPorts = [...byPort].flatMap(([item, own]) => emptiedEntries(item.port, own, {family, lost}) ?? layout.analyzePort(item, own));
+  const ofPorts = new Map(
+    [...byPort].map(([item, own]) => [item, [emptiedEntries(item.port, own, {family, lost}) ?? layout.analyzePort(item, own)].flat()]),
+  );
   const baseRules = layout.analyzeBaseRules(attribution);
   const thirdParty = layout.besideThirdParty(baseRules);
-  const differs = (item: Item): boolean => byPort.has(item) || layout.known.has(item);
+  const ofKnown = new Map([...layout.known].map(([item, known]) => [item, known.symptoms()]));
+  const symptomsOf = (item: Item): readonly Symptom[] | null => ofPorts.get(item) ?? ofKnown.get(item) ?? null;
   return {
     expected,
     differing: [
@@ -118,11 +121,11 @@ export function analyzeFamily<Expected extends FamilyExpectation<Item>, Item ext
     symptoms: layout.merge([
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
-      ...mergeLost([...baseRules, ...ofPorts], lost),
-      ...[...layout.known.values()].flatMap(known => known.symptoms()),
+      ...mergeLost([...baseRules, ...[...ofPorts.values()].flat()], lost),
+      ...[...ofKnown.values()].flat(),
       ...(thirdParty === null
         ? []
-        : analyzeThirdPartyRules<Item>({...thirdParty, ports: expected.ports, context: expected.context, senders, differs})),
+        : analyzeThirdPartyRules<Item>({...thirdParty, ports: expected.ports, context: expected.context, senders, symptomsOf})),
       ...staleServices(unexpected, layout, {...expected, services: api.services ?? []}),
       ...layout.others(),
     ]),

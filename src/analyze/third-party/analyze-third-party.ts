@@ -43,8 +43,8 @@ export interface WalkedRules {
 interface ThirdPartyCase<Port extends ServedPort> extends WalkedRules {
   readonly ports: readonly Port[];
   readonly senders: () => SenderGroups;
-  /** Whether the rules of a Service port differ from the expected ones. */
-  readonly differs: (item: Port) => boolean;
+  /** What is wrong with the rules of a Service port; null where they are the expected ones. */
+  readonly symptomsOf: (item: Port) => readonly Symptom[] | null;
 }
 
 /** A rule that concerns more than 50 Service ports, or more than half of them, is about the node. */
@@ -58,7 +58,7 @@ function maxNamed(ports: number): number {
  */
 export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPartyCase<Port>): readonly Symptom<RuleText>[] {
   const thirdPartyCase = {...given, sides: {...given.sides, all: routedByMark(given.sides.all, given.context)}};
-  const {ports, context, rules, differs} = thirdPartyCase;
+  const {ports, context, rules, symptomsOf} = thirdPartyCase;
   const tables = thirdPartyTables(thirdPartyCase);
   const onBridges = bridgeSymptoms(rules.nft(), context.facts, context.family);
   if (tables.length === 0 && !rules.iptables.some(one => holdsThirdPartyRules(one, thirdPartyCase.mode.isOwnChain))) return onBridges;
@@ -75,8 +75,9 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
   const walk = once((item: Port) => analyzeItem(item, thirdPartyCase, walks));
   const found = new Map<string, NotedEffect<Port>>();
   const isSelected = (item: Port): boolean => maySelect(rules.api, item.port.object);
-  for (const group of groupPorts(ports, context, distinctions).flatMap(one => partition(one, isSelected)))
-    for (const {item, alike} of representatives(group, one => !differs(one) || reachesSameKinds(one, thirdPartyCase)))
+  const ends = (item: Port): readonly string[] => (symptomsOf(item) ?? []).flatMap(({endpoint}) => endpoint ?? []);
+  for (const group of groupPorts(ports, {context, distinctions, ends}).flatMap(one => partition(one, isSelected)))
+    for (const {item, alike} of representatives(group, one => symptomsOf(one) === null || reachesSameKinds(one, thirdPartyCase)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
   // A node may have a rule for each of thousands of pods: what is found of a Service port is sorted once.
   const byRule = once((item: Port) => {

@@ -6,6 +6,7 @@ import {type Family, parseAddress} from '../../model/address.ts';
 import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
+import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {lowerRule} from '../../trace/iptables/lower-iptables-rule.ts';
@@ -184,11 +185,17 @@ function collectKey(key: Expression, where: Elements, table: Sets, into: Collect
   }
 }
 
+interface GroupingCase<Port> {
+  readonly context: NodeContext;
+  readonly distinctions: Distinctions;
+  /** Endpoints that a Service port lacks, or has although they are none: where it leads may differ from where it should. */
+  readonly ends: (item: Port) => readonly string[];
+}
+
 /** Service ports of one group have entries of the same kinds and meet the same third-party rules. */
 export function groupPorts<Port extends ServedPort>(
   ports: readonly Port[],
-  context: NodeContext,
-  {ofAddress, ofPort, led}: Distinctions,
+  {context, distinctions: {ofAddress, ofPort, led}, ends}: GroupingCase<Port>,
 ): readonly (readonly Port[])[] {
   const {facts, family} = context;
   const pods = podsHere(facts, family);
@@ -196,11 +203,13 @@ export function groupPorts<Port extends ServedPort>(
     const address = parseAddress(text);
     return facts.hostIPs.includes(text) || (address !== null && holds(pods, address.value));
   };
-  const groups = Map.groupBy(ports, ({port, endpoints}) => {
+  const groups = Map.groupBy(ports, item => {
+    const {port, endpoints} = item;
     const entries = entriesOf(port, context).flatMap(entry =>
       entryAddresses(entry, context).map(address => `${entry.kind} ${ofAddress(address)} ${ofPort(entry.port)}`),
     );
-    const reached = endpoints.reachable.map(({address, port: number}) => `${ofAddress(address)} ${ofPort(number)} ${isHere(address)}`);
+    const all = [...endpoints.reachable, ...ends(item).map(splitHostPort)];
+    const reached = all.map(({address, port: number}) => `${ofAddress(address)} ${ofPort(Number(number))} ${isHere(address)}`);
     const {protocol, externalPolicyLocal, internalPolicyLocal, sourceRanges} = port;
     const shape = [
       led.has(port.hash) ? port.hash : '',

@@ -79,6 +79,17 @@ describe.each(each)('$name', ({name, index}) => {
     expect(all.map(({code}) => code)).toContain('ST303');
   });
 
+  test('still leads to a former endpoint, and a rule drops the packets to that', () => {
+    const {api, nodes, ...rest} = cluster('iptables');
+    const endpointSlices = (api.endpointSlices ?? []).map((own, at) =>
+      at === index ? {...own, endpoints: [endpoint('10.244.2.99', 'node-b')]} : own,
+    );
+    const dropping = withRule('filter', `-A FORWARD -d ${pod(index)}/32 -j DROP`);
+    const changed = nodes.map(node => withFiles(node, {'iptables-save': dropping(node.read('iptables-save')?.toString() ?? '')}));
+    const all = ofNode({...rest, api: {...api, endpointSlices}, nodes: changed});
+    expect(all.map(({code, service: of}) => `${code} ${of?.namespace}/${of?.name}`)).toContain(`ST303 ${name}`);
+  });
+
   test.each([
     ['its cluster IP', 'nat', `-A PREROUTING ! -d ${clusterIP(index)}/32 -j ACCEPT`],
     ['its port', 'nat', `-A PREROUTING -p tcp -m tcp ! --dport ${80 + index} -j ACCEPT`],
