@@ -75,7 +75,8 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
   const walk = once((item: Port) => analyzeItem(item, thirdPartyCase, walks));
   const found = new Map<string, NotedEffect<Port>>();
   const isSelected = (item: Port): boolean => maySelect(rules.api, item.port.object);
-  const ends = (item: Port): readonly string[] => (symptomsOf(item) ?? []).flatMap(({endpoint}) => endpoint ?? []);
+  const ends = (item: Port): readonly string[] =>
+    (symptomsOf(item) ?? []).flatMap(({kind, endpoint}) => (kind === 'missing-endpoint' ? [] : (endpoint ?? [])));
   for (const group of groupPorts(ports, {context, distinctions, ends}).flatMap(one => partition(one, isSelected)))
     for (const {item, alike} of representatives(group, one => symptomsOf(one) === null || reachesSameKinds(one, thirdPartyCase)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);

@@ -188,7 +188,7 @@ function collectKey(key: Expression, where: Elements, table: Sets, into: Collect
 interface GroupingCase<Port> {
   readonly context: NodeContext;
   readonly distinctions: Distinctions;
-  /** Endpoints that a Service port lacks, or has although they are none: where it leads may differ from where it should. */
+  /** Where the rules of a Service port lead beside its endpoints. */
   readonly ends: (item: Port) => readonly string[];
 }
 
