@@ -13,6 +13,7 @@ type Make = (n: number) => string;
 const rules: Readonly<Record<string, Make>> = {
   tags: n => `${'<b>'.repeat(n / 3)}\n${head}-A PREROUTING -j KUBE-SERVICES\nCOMMIT\n`,
   lt: n => `${'<'.repeat(n)}\n${head}`,
+  causes: n => 'failed to add vxlanRoute (10.42.0.0/24 '.repeat(n / 39),
   listing: n =>
     `Chain INPUT (policy ACCEPT)\ntarget prot opt source destination\nACCEPT all -- anywhere anywhere /* ${'/* '.repeat(n / 3)}`,
   listing2: n => `Chain INPUT (policy ACCEPT)\ntarget prot opt source destination\n${'ACCEPT all -- '.repeat(n / 14)}`,

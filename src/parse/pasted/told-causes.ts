@@ -106,7 +106,7 @@ Hairpin setup failed for pod "([^"_]+)_
   with iptables-legacy packets arrive, as the text says: kube-proxy, the network plugin and firewalls of a node must write to one backend of iptables (iptables-nft-save and iptables-legacy-save show both)
 \biptables (?:- ?F|--flush)\b[^.]*?\b(?:recover|fix|work|solv|help)
   without the rules of iptables packets arrive, as the text says: one of another program drops or refuses them, and those of kube-proxy are written again. iptables-save before that shows which
-\w.*\W\bpanic: (runtime error: [a-z ]+[a-z])
+panic: (?<=\w.{0,99}\Wpanic: )(runtime error: [a-z ]+[a-z])
   a program crashed ($1): if it is kube-proxy, it may have missed the update at which it did, and its rules are old until it is started again. Its newest patch release may have mended it
 ^["'/* ]*([\w.-]+/[\w.:-]+) has no endpoints\b
   a rule of kube-proxy refuses $1: for the kube-proxy of that node it has no endpoint
@@ -149,7 +149,7 @@ export function toldCauses(lines: readonly string[]): readonly string[] {
   const entries = lines.flatMap((line, at) => {
     if (!wordsOfCauses.test(line)) return [];
     const parts = lines.slice(at, at + maxBroken).map(part => part.trim());
-    return parts.join(' ').replaceAll('\\"', '"');
+    return [...piecesOf(parts.join(' ').replaceAll('\\"', '"'))];
   });
   return told.flatMap(([pattern, text]) => {
     const found = entries.flatMap(entry => {
@@ -167,3 +167,17 @@ export function toldCauses(lines: readonly string[]): readonly string[] {
 
 /** Lines of one entry. */
 const maxBroken = 3;
+
+/** Some patterns look from each word to the end: an entry of any length would take the square of it. */
+function* piecesOf(entry: string): Iterable<string> {
+  let start = 0;
+  while (entry.length - start > longestPiece) {
+    const space = entry.lastIndexOf(' ', start + longestPiece);
+    const end = space > start ? space : start + longestPiece;
+    yield entry.slice(start, end);
+    start = end;
+  }
+  yield entry.slice(start);
+}
+
+const longestPiece = 4000;
