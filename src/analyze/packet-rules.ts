@@ -42,11 +42,20 @@ export function walkRules({iptables, nft, others = []}: PacketRules, walked: Wal
   if (nft === null ? !others.some(ruleset => ruleset.hasTable('nat')) : knowsAge(side, 'nat')) return outcomes;
   // Nothing shows which backend's hooks were registered first.
   const swapped = walkIn({iptables: [...others, ...own], nft, environment, isIptablesYounger: true}, walked);
-  return endsOf(swapped) === endsOf(outcomes) ? outcomes : [contested(outcomes, swapped)];
+  const isSame = endsOf(swapped) === endsOf(outcomes) || translatingRules(swapped).join() === translatingRules(outcomes).join();
+  return isSame ? outcomes : [contested(outcomes, swapped)];
+}
+
+/** The text of each. */
+function translatingRules(outcomes: readonly PacketOutcome[]): readonly string[] {
+  return outcomes.flatMap(({path}) => path.filter(isDnat).map(({text}) => text));
+}
+
+function isDnat({text}: RuleText): boolean {
+  return / -j DNAT |\bdnat /.test(text);
 }
 
 function contested(...orders: readonly (readonly PacketOutcome[])[]): PacketOutcome {
-  const isDnat = ({text}: RuleText): boolean => / -j DNAT |\bdnat /.test(text);
   const texts = orders.map(outcomes => {
     const [rule] = outcomes.flatMap(({path}) => path.find(isDnat) ?? []);
     const tool = rule?.table.includes(' ') === true ? 'nftables' : `iptables-${rule?.backend ?? 'nft'}`;
