@@ -42,28 +42,26 @@ export function walkRules({iptables, nft, others = []}: PacketRules, walked: Wal
   if (nft === null ? !others.some(ruleset => ruleset.hasTable('nat')) : knowsAge(side, 'nat')) return outcomes;
   // Nothing shows which backend's hooks were registered first.
   const swapped = walkIn({iptables: [...others, ...own], nft, environment, isIptablesYounger: true}, walked);
-  const isSame = endsOf(swapped) === endsOf(outcomes) || translatingRules(swapped).join() === translatingRules(outcomes).join();
-  return isSame ? outcomes : [contested(outcomes, swapped)];
+  const textsOf = (found: readonly PacketOutcome[]): string =>
+    translatingRules(found)
+      .map(({text}) => text)
+      .join();
+  return endsOf(swapped) === endsOf(outcomes) || textsOf(swapped) === textsOf(outcomes) ? outcomes : [contested(outcomes, swapped)];
 }
 
-/** The text of each. */
-function translatingRules(outcomes: readonly PacketOutcome[]): readonly string[] {
-  return outcomes.flatMap(({path}) => path.filter(isDnat).map(({text}) => text));
-}
-
-function isDnat({text}: RuleText): boolean {
-  return / -j DNAT |\bdnat /.test(text);
+function translatingRules(outcomes: readonly PacketOutcome[]): readonly RuleText[] {
+  return outcomes.flatMap(({path}) => path.filter(({text}) => / -j DNAT |\bdnat /.test(text)));
 }
 
 function contested(...orders: readonly (readonly PacketOutcome[])[]): PacketOutcome {
   const texts = orders.map(outcomes => {
-    const [rule] = outcomes.flatMap(({path}) => path.find(isDnat) ?? []);
+    const [rule] = translatingRules(outcomes);
     const tool = rule?.table.includes(' ') === true ? 'nftables' : `iptables-${rule?.backend ?? 'nft'}`;
     const ends = [...new Set(outcomes.map(({verdict, destination}) => (verdict === 'accept' ? (destination ?? 'no endpoint') : verdict)))];
     return `${someOf(ends, {max: 4})} if the hook of ${tool} runs first`;
   });
   const reason = `rules of two backends translate the packet: ${texts.join(', ')}`;
-  const path = orders.flatMap(outcomes => outcomes.flatMap(({path}) => path.filter(isDnat)));
+  const path = orders.flatMap(translatingRules);
   return {verdict: 'undecided', destination: null, probability: 1, masquerade: false, path: [...new Set(path)], reason};
 }
 
