@@ -150,8 +150,7 @@ function doubtOf(facts: NodeFacts, destination: Address, query: RouteQuery): str
   if (way !== null) return `${way.dev}, one of the next hops to ${destination.text}, has no carrier: what the kernel sends there is lost`;
   if (!isPodHere(facts, destination)) return null;
   const gateway = gatewayInPlaceOfLink(facts, destination, query);
-  const isOut = leavesByUplink(facts, routeOf(facts.network ?? noNetworkFacts, destination, query));
-  if (gateway === null && !isOut) return null;
+  if (gateway === null && !leavesByUplink(facts, routeOf(facts.network ?? noNetworkFacts, destination, query))) return null;
   const where = gateway === null ? `by ${facts.primaryInterface}` : `to the default gateway ${gateway}`;
   return `the node sends what is for ${destination.text}, a pod of its own, ${where}: whether the network brings it back is not known`;
 }

@@ -73,18 +73,22 @@ export interface LossyWay {
 
 /** The interface by which packets to an address are lost; null if there is none, or if that is not known. */
 export function downWay(network: NetworkFacts, destination: Address, query: RouteQuery): LossyWay | null {
-  const silent = network.links?.filter(isSilent) ?? [];
-  if (!hasDownWays(network) && silent.length === 0) return null;
+  const silent = silentLinks(network);
+  if (!hasDownWays(network) && silent.size === 0) return null;
   const route = routeOf(network, destination, query);
   if (route.kind === 'unicast') {
     const {dev, isDown} = route;
     if (isDown === true) return {dev, isOneOfSeveral: false};
-    return silent.some(({name}) => name === dev) ? {dev, isOneOfSeveral: false, isSilent: true} : null;
+    return silent.has(dev) ? {dev, isOneOfSeveral: false, isSilent: true} : null;
   }
   if (route.kind !== 'unknown') return null;
   const down = routeOf(withDownWays(network), destination, query);
   return down.kind === 'unicast' && down.isDown === true ? {dev: down.dev, isOneOfSeveral: true} : null;
 }
+
+const silentLinks = once(
+  ({links}: NetworkFacts): ReadonlySet<string | null> => new Set((links ?? []).filter(isSilent).map(({name}) => name)),
+);
 
 /** The link of a pod, or the bridge of several, whose ARP is off. Of tunnels, and where cards find neighbors, that is usual. */
 function isSilent({asksNobody, kind, isPeerElsewhere}: Link): boolean {
