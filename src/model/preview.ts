@@ -1,5 +1,6 @@
 import type {Entry} from './service-port.ts';
 import type {SentPacket, ServiceName} from './finding.ts';
+import type {RuleText} from './ruleset.ts';
 
 /** The settings of one side. */
 export interface PreviewSide {
@@ -88,6 +89,8 @@ export interface PreviewOutcome {
   readonly destination: string | null;
   readonly probability: number;
   readonly masquerade: boolean;
+  /** The rules on the way, in their order; absent where they were not asked for. */
+  readonly path?: readonly RuleText[];
 }
 
 /** Why something changes, and what to do. */

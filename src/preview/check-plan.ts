@@ -118,6 +118,7 @@ export class PlanCheckRun {
       expectedOnly: false,
       walked: this.#walked,
       effort: this.#effort,
+      paths: false,
       selects: port => this.#input.selects(port) && scope.has(namespacedName(port.object.metadata)),
     });
     return found.changes

@@ -10,7 +10,16 @@ import {alikePorts, hasSameEndpoints, isReplaced, portKey, type PortGroup, type 
 import {causeOf, effectOnPacket, healedFault, type PlannedChange, probeOutcome, type ChangeCase, previewChange} from './effect.ts';
 import {type PreviewProbe, previewProbes, unusedPortProbes} from './preview-probes.ts';
 import {type ProbeWalk, type Proof, proofOf, withFurther} from './proof.ts';
-import {actualSide, expectedSide, walksReplies, type SideOutcome, sideOutcome, type SideShare, type WalkedSide} from './sides.ts';
+import {
+  actualSide,
+  expectedSide,
+  walksReplies,
+  type SideOutcome,
+  sideOutcome,
+  type SideShare,
+  type WalkedSide,
+  withPaths,
+} from './sides.ts';
 import {uniqueBy} from '../model/lists.ts';
 
 interface PreviewNodeInput extends Pick<AlikePortsInput, 'setup' | 'viewAfter' | 'configAfter'> {
@@ -21,6 +30,8 @@ interface PreviewNodeInput extends Pick<AlikePortsInput, 'setup' | 'viewAfter' |
   readonly walked: KnownWalks;
   /** See `maxPreviewClasses`. */
   readonly effort: {left: number};
+  /** Whether each outcome says by which rules. */
+  readonly paths: boolean;
 }
 
 /** One packet whose outcome changes, with both outcomes. */
@@ -44,7 +55,7 @@ export function previewNode(input: PreviewNodeInput): PreviewedNode {
 }
 
 function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
-  const {setup, viewAfter, configAfter, expectedOnly, selects} = input;
+  const {setup, viewAfter, configAfter, expectedOnly, selects, paths} = input;
   const today = expectedOnly
     ? expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: false})
     : actualSide(setup, setup.view, family);
@@ -63,7 +74,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     ...expectedSide({setup, view: setup.view, config: setup.config, family, besideOthers: true}),
     ...replies,
   }));
-  const sides: Sides = {setup, before, after, configAfter, restarted: pair => (isFaulty(pair) ? restarted() : null)};
+  const sides: Sides = {setup, before, after, configAfter, paths, restarted: pair => (isFaulty(pair) ? restarted() : null)};
   // What cannot be compared with other nodes is known to this one alone.
   const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {
     both: new Map(),
@@ -93,7 +104,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     const walks = walkOnce(walked, shape, () => walkPort(sides, lead, probesOf(lead), proof.walks));
     if (walks === null) continue;
     for (const pair of wanted)
-      for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair)})) changes.push(foundChange(found, false));
+      for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair)})) changes.push(foundChange(sides, found, false));
   }
   const alike = new Set(groups.flatMap(({shape, pairs}) => (shape === null ? [] : pairs.map(({known}) => known))));
   return {ports, changes: [...changes, ...unusedPorts(sides, {walked, isAlike: item => alike.has(item), selects})]};
@@ -124,7 +135,7 @@ function provable({shape, pairs}: PortGroup, isSplit: (item: ServedPort) => bool
 
 const unproved: Proof = {further: [], usual: [], walks: [], gap: null, isOfNode: false};
 
-interface Sides extends Pick<AlikePortsInput, 'setup' | 'before' | 'after' | 'configAfter'> {
+interface Sides extends Pick<AlikePortsInput, 'setup' | 'before' | 'after' | 'configAfter'>, Pick<PreviewNodeInput, 'paths'> {
   /** The node as a restart of kube-proxy without the change would leave it; null where that changes nothing for a Service port. */
   readonly restarted: (pair: PortPair) => WalkedSide | null;
 }
@@ -266,11 +277,15 @@ function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase):
   const probes = unusedPortProbes(item, before.context, unused);
   const walks = walkOnce(walked, isAlike(item) ? `unused port of ${portKey(item)}` : null, () => walkPort(sides, pair, probes, []));
   if (walks === null) return [];
-  return changesLike(sides, pair, {walks, probes}).map(found => foundChange(found, true));
+  return changesLike(sides, pair, {walks, probes}).map(found => foundChange(sides, found, true));
 }
 
-function foundChange(found: ChangeCase, isUnusedPort: boolean): FoundChange {
-  return {change: previewChange(found), space: found.probe.space, isUnusedPort};
+function foundChange({paths, before, after}: Sides, found: ChangeCase, isUnusedPort: boolean): FoundChange {
+  const {packet, space} = found.probe;
+  const change = previewChange(found);
+  if (!paths) return {change, space, isUnusedPort};
+  const withRules = {before: withPaths(before, packet, change.before), after: withPaths(after, packet, change.after)};
+  return {change: {...change, ...withRules}, space, isUnusedPort};
 }
 
 /**

@@ -43,6 +43,8 @@ interface PreviewInput {
   readonly scope: readonly string[];
   readonly services: number;
   readonly expectedOnly: boolean;
+  /** Whether each outcome of a change says by which rules; by default not. */
+  readonly paths?: boolean;
   readonly notes: readonly string[];
 }
 
@@ -104,7 +106,7 @@ export class PreviewRun {
   }
 
   #add(node: NodeDump, expectedOnly: boolean, reason?: string): void {
-    const {api, plan, selects} = this.#input;
+    const {api, plan, selects, paths = false} = this.#input;
     const viewAfter = this.#viewAfter;
     const setup = nodeSetup({node, api, view: this.#view, overrides: {}});
     const configAfter = plannedConfig(setup, plan);
@@ -124,7 +126,7 @@ export class PreviewRun {
     if (basis.basis === 'expected' && setup.config.mode.source === byDefault) this.#guessed.push(node.name);
     for (const said of adviceOf({setup, configAfter})) this.#advise(said, node.name);
     if (isSameConfig(setup.config, configAfter) && viewAfter === setup.view) return;
-    const found = previewNode({setup, viewAfter, configAfter, expectedOnly, selects, walked: this.#walked, effort: this.#effort});
+    const found = previewNode({setup, viewAfter, configAfter, expectedOnly, selects, paths, walked: this.#walked, effort: this.#effort});
     const standIn = requirements.find(isStandIn)?.detail ?? null;
     for (const {item, gap} of found.ports) this.#addPort(item, standIn ?? gap);
     for (const {change, isUnusedPort} of found.changes) {

@@ -11,6 +11,7 @@ import {listChain} from '../analyze/iptables/chain-texts.ts';
 import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';
 import type {Family} from '../model/address.ts';
 import type {NftChains, NftRuleset, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
+import type {PreviewOutcome} from '../model/preview.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Chain, ChainSource, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
@@ -236,16 +237,29 @@ interface Refusal {
 }
 
 export function sideOutcome(side: WalkedSide, packet: Packet): SideOutcome {
-  const {pods, environment} = side;
-  // A load balancer may put its address on the node, where the reply would come back.
-  const isAnswered = packet.origin !== 'node' || environment.isLocal(packet.source) === true;
-  const outcomes: readonly Outcome<RuleText>[] =
-    pods === undefined || !isAnswered
-      ? walkSide(side, packet)
-      : walkConnection(side, packet, {pods, signature: text => text}).map(withReply);
+  const outcomes = walkedOutcomes(side, packet);
   const {passed, rejected, dropped, undecided, destinations} = collectPathOutcome<RuleText>(outcomes);
   const shares = [...destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}] as const);
   return {passed, rejected, dropped, undecided, destinations: new Map(shares), refusal: refusalIn(outcomes)};
+}
+
+/** The outcomes with the rules on their ways: walked again, as what is kept for other nodes holds no rules. */
+export function withPaths(side: WalkedSide, packet: Packet, outcomes: readonly PreviewOutcome[]): readonly PreviewOutcome[] {
+  const walked = walkedOutcomes(side, packet);
+  const {destinations} = collectPathOutcome(walked);
+  return outcomes.map(outcome => {
+    const share = outcome.destination === null ? undefined : destinations.get(outcome.destination);
+    return {...outcome, path: (share ?? walked.find(({verdict}) => verdict === outcome.verdict))?.path ?? []};
+  });
+}
+
+function walkedOutcomes(side: WalkedSide, packet: Packet): readonly Outcome<RuleText>[] {
+  const {pods, environment} = side;
+  // A load balancer may put its address on the node, where the reply would come back.
+  const isAnswered = packet.origin !== 'node' || environment.isLocal(packet.source) === true;
+  return pods === undefined || !isAnswered
+    ? walkSide(side, packet)
+    : walkConnection(side, packet, {pods, signature: text => text}).map(withReply);
 }
 
 /** A connection whose reply a rule keeps away is not served. Whether an endpoint sees itself as its client is told by its hairpin. */

@@ -49,7 +49,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
     ...transportFlags,
     ...outputFlags,
     quiet: quietFlag('print the verdict only'),
-    verbose: verboseFlag('also requirements that are met, and every Service and node by name'),
+    verbose: verboseFlag('also requirements that are met, every Service and node by name, and in JSON the rules of each outcome'),
     'fail-on': Flags.string({
       description: 'exit with 1 when something is lost or gained, for any change, or never',
       options: ['lost', 'any', 'never'],
@@ -84,6 +84,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
         scope: [...new Set(scope)].sort(),
         selects: ({object}) => selects(object),
         expectedOnly: flags['expected-only'] ?? false,
+        paths: (flags.verbose ?? false) && ['json', 'yaml'].includes(flags.output),
       };
     };
     const report = await this.nodeByNode(flags, input, planned => new PreviewRun(planned));

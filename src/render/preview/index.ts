@@ -1,6 +1,6 @@
-import type {Advice, Preview, PreviewChange} from '../../model/preview.ts';
+import type {Advice, Preview, PreviewChange, PreviewOutcome} from '../../model/preview.ts';
 import {provenanceMarkdown} from '../ci/markdown.ts';
-import {schemaVersion, toJson, toYaml, entryFields} from '../json.ts';
+import {entryFields, place, schemaVersion, toJson, toYaml} from '../json.ts';
 import {markup, type Html, html, nothing} from '../markup.ts';
 import {originOf, type RenderOptions} from '../renderer.ts';
 import {escapeText, styleOf, wrap, wrapLines, plainTable} from '../terminal-text.ts';
@@ -81,14 +81,18 @@ export function changeObject({cause, entry, ...change}: PreviewChange): object {
     entry: entryFields(entry),
     source,
     packet,
-    before,
-    after,
+    before: before.map(outcomeObject),
+    after: after.map(outcomeObject),
     effect,
     reason: cause.reason,
     remedy: cause.remedy,
     docs: docsOf(cause.id),
     ...(cause.id === 'healed' ? {healed: true} : {}),
   };
+}
+
+function outcomeObject({path, ...outcome}: PreviewOutcome): object {
+  return path === undefined ? outcome : {...outcome, path: path.map(place)};
 }
 
 /** What is said once, of some nodes or of all. */
