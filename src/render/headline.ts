@@ -35,7 +35,10 @@ export function causesOf(report: CausesInput, readAt: string | undefined): reado
     const services = servicesOf(block);
     const since = sinceOfNodes(block);
     const {code} = block.finding;
-    const message = `${placeText(block, report.nodes?.length)}: ${inFamily(whatText(block, readAt, report), block, report.services ?? [])}`;
+    const told = ofAsked(block, report.services ?? []);
+    const more = (block.finding.affects?.length ?? 0) - (told.finding.affects?.length ?? 0);
+    const place = placeText(told, report.nodes?.length, more);
+    const message = `${place}: ${inFamily(whatText(told, readAt, report), told, report.services ?? [])}`;
     return {
       code,
       severity: severityOf(block),
@@ -73,8 +76,16 @@ function servicesOf(block: FindingBlock): readonly ServiceName[] {
   return [...new Map(own.map(({namespace, name}) => [namespacedName({namespace, name}), {namespace, name}])).values()];
 }
 
-/** `shop/web and 2 more Services on node-a`; the nodes alone, if it is their fault. */
-function placeText(block: FindingBlock, nodeCount: number | undefined): string {
+/** In a report of one Service, what happens to it is asked, also where the cause affects others. */
+function ofAsked(block: FindingBlock, services: readonly ReportedService[]): FindingBlock {
+  const {finding} = block;
+  const [asked, ...others] = services;
+  const own = finding.affects?.filter(({namespace, name}) => namespace === asked?.namespace && name === asked.name) ?? [];
+  return own.length === 0 || others.length > 0 ? block : {...block, finding: {...finding, affects: own}};
+}
+
+/** `shop/web and 2 more Services on node-a`; the nodes alone, if it is their fault. `unnamed` Services are affected beside those of the block. */
+function placeText(block: FindingBlock, nodeCount: number | undefined, unnamed: number): string {
   const where = nodesText(block.nodes, nodeCount);
   const {service: own, affects = []} = block.finding;
   const isOfOne = own === undefined && affects.length === 1 && namesServices(block.finding);
@@ -82,7 +93,8 @@ function placeText(block: FindingBlock, nodeCount: number | undefined): string {
     return where === '' ? 'the cluster' : where;
   const named = isOfOne ? affects : [block, ...block.others].flatMap(({finding: {service}}) => service ?? []);
   const names = [...new Set(named.map(namespacedName))];
-  const more = names.length === 1 ? '' : ` and ${plural(names.length - 1, 'more Service')}`;
+  const count = names.length - 1 + unnamed;
+  const more = count === 0 ? '' : ` and ${plural(count, 'more Service')}`;
   return `${names[0]}${more}${where === '' ? '' : ` on ${where}`}`;
 }
 
@@ -220,11 +232,13 @@ const what: Readonly<Record<string, string | Words>> = {
   ST303: ({affects, actual}, block) =>
     `${partOf(block)}packets${from(block)} to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are ${actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped'} in FORWARD`,
   ST304: ({affects}) =>
-    affects === undefined ? 'node ports do not work' : `node ports of ${plural(affects.length, 'Service')} do not work`,
+    affects === undefined || affects.length < 2
+      ? 'node ports do not work'
+      : `node ports of ${plural(affects.length, 'Service')} do not work`,
   ST305: (finding, block, report) =>
     finding.affects === undefined
       ? `no Service works${isOfAllFamilies(block, report) ? '' : ` over ${finding.family}`}, kube-proxy's rules are missing`
-      : `${plural(finding.affects.length, 'Service')} ${finding.affects.length === 1 ? 'does' : 'do'} not answer, most rules that lead to Services are missing`,
+      : `${finding.affects.length === 1 ? 'does' : `${plural(finding.affects.length, 'Service')} do`} not answer, most rules that lead to Services are missing`,
   ST401: (finding, block) =>
     finding.actual?.some(({text}) => untracked.test(text)) === true
       ? `packets${from(block)}${where(finding, block)} are exempt from connection tracking, and reach no endpoint`

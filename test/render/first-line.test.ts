@@ -408,6 +408,26 @@ test.each([
   expect(text).toMatch(/also {6}2\d more findings on 8 Services, likely from this cause: 10 × ST301/);
 });
 
+test('in a report of one Service its name comes first, also where a rule concerns others too', async () => {
+  const given = await scenario();
+  // The rule drops what pods say on open connections, to any Service.
+  given
+    .rules('node-a')
+    .insertBefore(
+      ['-A FORWARD', '-j KUBE-PROXY-FIREWALL'],
+      '-A FORWARD -s 10.244.11.0/24 -p tcp -m conntrack --ctstate ESTABLISHED -j DROP',
+    );
+  const lineOf = (...names: readonly string[]) =>
+    headlineOf(
+      diagnose(given.snapshot(), {toolVersion: '0.0.0', selects: ({metadata: {name}}) => names.length === 0 || names.includes(name)}),
+    );
+  expect(lineOf()).toMatch(/^FAULTY: node-a: a rule of another program drops or refuses packets to \d+ Services \(ST402\)/);
+  expect(lineOf('web')).toMatch(
+    /^FAULTY: shop\/web and \d+ more Services on node-a: a rule of another program drops or refuses packets \(ST402\)/,
+  );
+  expect(lineOf('web', 'leaving')).toMatch(/^FAULTY: node-a: a rule of another program drops or refuses packets to \d+ Services \(ST402\)/);
+});
+
 test('one jump from table filter that is missing is told by itself', async () => {
   const report = await reported(given => given.rules('node-b').delete('-A FORWARD', '-j KUBE-SERVICES'));
   expect(headlineOf(report)).not.toContain('table filter');

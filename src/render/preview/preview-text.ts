@@ -159,6 +159,9 @@ function outcomeText({before, after, nodes, changes, requirements}: Preview, sum
   const on = `${plural(nodesChecked, 'node')}`;
   const unread = nodesUnread === 0 ? '' : `; ${nodesUnread} of ${plural(nodes.length, 'node')} not checked`;
   if (nodes.length === 0) return 'INCOMPLETE: no node was checked';
+  const reasons = new Set(nodes.map(({reason = 'no reason is known'}) => reason));
+  if (verdict === 'incomplete' && nodesChecked === 0)
+    return `INCOMPLETE: no node was checked${reasons.size === 1 ? `: ${[...reasons].join()}` : ', see NOTES'} (${change})`;
   if (services === 0)
     return `${verdict === 'changes' ? 'CHANGES' : verdict.toUpperCase()}: there are no Services in scope${unread} (${change})`;
   if (verdict === 'same')
