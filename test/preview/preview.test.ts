@@ -350,6 +350,8 @@ describe('the output', () => {
     expect(previewRenderers.table({...found, services: 0, changes: []}, options)).toMatch(/^CHANGES: there are no Services in scope/);
     const none = {...found, nodes: [], changes: [], advice: [], requirements: []};
     expect(previewRenderers.table(none, options)).toMatch(/^INCOMPLETE: no node was checked/);
+    const unread = {...none, services: 0, nodes: [{name: 'node-a', basis: 'unread', reason: 'the Services were not read'}] as const};
+    expect(previewRenderers.table(unread, options)).toMatch(/^INCOMPLETE: no node was checked: the Services were not read \(/);
     expect(previewExitCode(none, 'lost')).toBe(3);
   });
 
