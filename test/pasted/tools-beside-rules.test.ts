@@ -136,3 +136,33 @@ test('pods that kubectl lists with their labels show why a Service has no endpoi
   );
   expect(answer(pod('1/1     Running', 'app=web'))).toContain('Which pods it selects: kubectl get pods -n shop -l app=web.');
 });
+
+test('a chain INPUT that stops all but some ports is told, unless one of them is of the cluster', () => {
+  const input = (...rules: readonly string[]) =>
+    said(
+      ['-A INPUT -m state --state RELATED,ESTABLISHED -j ACCEPT', '-A INPUT -i lo -j ACCEPT', ...rules, '-A INPUT -j DROP', ''].join('\n'),
+    );
+  const port = (ports: string) => `-A INPUT -p tcp -m multiport --dports ${ports} -j ACCEPT`;
+  expect(input(port('22,443'))).toContain(
+    '"-A INPUT -j DROP" (table filter) stops all packets, and no rule before it accepts more than port 22,443: the node gets nothing else',
+  );
+  for (const rule of [
+    port('22,10250'),
+    port('30000:32767'),
+    '-A INPUT -s 10.244.0.0/16 -j ACCEPT',
+    '-A INPUT -i cni0 -j ACCEPT',
+    '-A INPUT -j cali-INPUT',
+  ])
+    expect(input(rule)).toBe('');
+});
+
+test('a rule that takes what pods send to a port of any address is told', () => {
+  const prerouting = (rule: string) => said(`-A PREROUTING ${rule} -j REDIRECT --to-ports 8080\n`);
+  expect(prerouting('-p tcp -m tcp --dport 80')).toContain('names no interface and no destination: what pods send to that port');
+  for (const rule of [
+    '-i eth0 -p tcp -m tcp --dport 80',
+    '-d 192.0.2.3/32 -p tcp -m tcp --dport 80',
+    '-p tcp -m tcp --dport 80 -m addrtype --dst-type LOCAL',
+  ])
+    expect(prerouting(rule)).toBe('');
+});

@@ -1,6 +1,7 @@
 import {joinHostPort} from '../../model/address.ts';
 import type {NftChain, NftRule, NftRuleset} from '../../model/nft-ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
+import {uniqueBy} from '../../model/lists.ts';
 import {type Chain, matchOptionOf, optionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
 import {hiddenInterfaces} from '../../parse/iptables/iptables-list.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
@@ -43,7 +44,9 @@ export function unmetRules({tables}: Ruleset): readonly string[] {
     [...chains.values()].flatMap(chain =>
       /^KUBE-(?:SVC|SEP|SVL|EXT|FW|XLB|SERVICES|NODEPORTS)/.test(chain.name)
         ? []
-        : [afterTheEnd, sharedPorts, toNobody, droppedAtEnd, droppedForAll, admitsNothing].flatMap(read => read(chain, chains)),
+        : [afterTheEnd, sharedPorts, toNobody, takenFromPods, droppedAtEnd, droppedForAll, admitsLittle].flatMap(read =>
+            read(chain, chains),
+          ),
     ),
   );
 }
@@ -97,19 +100,54 @@ function droppedForAll(chain: Chain): readonly string[] {
   return [`"${text}" (table filter) drops ${what} that ${network === undefined ? 'comes' : 'come'} to it: ${whose}`];
 }
 
-/** A chain that drops by its policy, and that has only what kube-proxy and kubelet write: these accept nothing. */
-function admitsNothing(chain: Chain): readonly string[] {
+/** What comes to the node itself, or leaves it, where a chain stops all but some ports. Rules for networks and interfaces may be those of pods. */
+function admitsLittle(chain: Chain): string | readonly string[] {
+  const all = chain.rules();
+  const [end = all.length] = endsOf(all);
   const effect = ofTheNode[chain.name];
-  if (chain.table !== 'filter' || effect === undefined || chain.policy !== 'DROP' || !chain.complete) return [];
-  return chain.rules().every(({target}) => target === null || /^(?:KUBE-(?!ROUTER)|DROP$|REJECT$|LOG$|RETURN$)/.test(target.name))
-    ? [`the policy of filter/${chain.name} is DROP, and no rule of it accepts anything: ${effect}`]
-    : [];
+  if (chain.table !== 'filter' || effect === undefined || (end === all.length && !(chain.policy === 'DROP' && chain.complete))) return [];
+  const rules = all.slice(0, end);
+  const ports = rules.flatMap(rule =>
+    rule.target?.name === 'ACCEPT' ? (matchOptionOf(rule, '--dport') ?? matchOptionOf(rule, '--dports') ?? []) : [],
+  );
+  const isNarrow = ({text, target, options}: Rule): boolean =>
+    target === null ||
+    /^(?:KUBE-(?!ROUTER)|f2b-|DROP$|REJECT$|LOG$|RETURN$)/.test(target.name) ||
+    (target.name === 'ACCEPT' &&
+      (/ -p icmp| -i lo | RELATED,ESTABLISHED /.test(text) || (/ --dports? /.test(text) && options.every(({flag}) => flag === '-p'))));
+  if (!rules.every(isNarrow) || ports.some(port => ofCluster.test(port))) return [];
+  const but = ports.length === 0 ? 'accepts anything' : `accepts more than port ${someOf([...new Set(ports)])}`;
+  return end === all.length
+    ? `the policy of filter/${chain.name} is DROP, and no rule of it ${but}: ${effect}`
+    : `"${all[end]?.text}" (table filter) stops all packets, and no rule before it ${but}: ${effect}`;
 }
 
 const ofTheNode: Readonly<Record<string, string>> = {
-  INPUT: 'the node gets no packet for itself, not that of kubelet or SSH',
+  INPUT:
+    'the node gets nothing else of pods and other hosts, not for the API server, kubelet, VXLAN or BGP, nor for Services where IPVS or a program of the node (userspace mode) serves them',
   OUTPUT: 'the node itself reaches nothing, no Service either',
 };
+
+/** Ports of the API server, kubelet, VXLAN, BGP and Services: who opens one knows of the cluster. */
+const ofCluster = /(?:^|,)(?:6443|10250|8472|4789|179|[12]?\d{1,4}:\d+|3[0-2]\d{3}(?::\d+)?)(?:,|$)/;
+
+/** A rule of another program for one port of every address: pods ask for that port elsewhere. Without -v a listing hides interfaces. */
+function takenFromPods(chain: Chain): readonly string[] {
+  if (chain.table !== 'nat' || chain.name !== 'PREROUTING') return [];
+  const own = chain
+    .rules()
+    .filter(
+      rule =>
+        /^(?:REDIRECT|DNAT)$/.test(rule.target?.name ?? '') &&
+        rule.options.every(({flag}) => flag === '-p') &&
+        rule.matches.every(({name}) => /^(?:tcp|udp|multiport|comment)$/.test(name)) &&
+        (matchOptionOf(rule, '--dport') ?? matchOptionOf(rule, '--dports')) !== undefined,
+    );
+  return uniqueBy(own, ({text}) => text).map(
+    rule =>
+      `"${rule.text}" (table nat) names no interface and no destination: what pods send to that port of any address, and no rule before it translates, comes there too`,
+  );
+}
 
 /**
  * `iptables -L` without `-v` leaves out the interface of Docker's rules for a bridge: established, DOCKER, from it, and to itself, in this

@@ -252,6 +252,17 @@ function withoutMarks(line: string): string {
   return text.includes('`') ? text.replace(/^\s*`{1,3}(?=[^`])/, '').replace(/(?<=[^`])`{1,3}\s*$/, '') : text;
 }
 
+/** A row of a table in Markdown, or in a frame of bars, with spaces between its cells. */
+export function withoutFrame(line: string): string {
+  return /^\s*\|.*\|.*\|\s*$/.test(line)
+    ? line
+        .split('|')
+        .slice(1, -1)
+        .map(cell => cell.trim())
+        .join('   ')
+    : line;
+}
+
 /** A command line above its output, as people paste both: what it shows about the output. */
 export interface ListingCommand {
   readonly family: Family;

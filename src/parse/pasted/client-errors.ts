@@ -1,8 +1,9 @@
 import {joinHostPort} from '../../model/address.ts';
 import {someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
-import {fromObjects, type Listed, type ListedService, pairsOf} from './listed-objects.ts';
+import type {Listed, ListedService} from './listed-objects.ts';
 import {podsIn} from './listed-pods.ts';
+import {ingressPorts, loopbackListeners, policiesSay, undeclaredPorts} from './object-relations.ts';
 import {withoutPing} from './told-causes.ts';
 
 /** A program that did not reach a server, as it says. */
@@ -45,17 +46,20 @@ const mayFail =
 
 type ListedEnds = Pick<Listed, 'services' | 'endpoints'>;
 
-/** What clients ask where it is not served, and what policies of the text let pass while a client waits. Most telling first. */
+/** What clients ask where it is not served, and what keeps them from it in the objects of the text. Most telling first. */
 export function refusedClients(lines: readonly string[], listed: ListedEnds): readonly string[] {
   const errors = clientErrors(lines);
-  const isLate =
-    errors.some(({why}) => /time/i.test(why)) || lines.some(line => /\b504\b|timed out|i\/o timeout|deadline exceeded/i.test(line));
   return [
     ...new Set([
       ...errors.flatMap(error => ofServices(error, lines, listed)),
       ...unansweredPings(lines, listed.services),
-      ...portsOfPolicies(lines, listed.services),
-      ...(isLate ? closedByPolicies(lines) : []),
+      ...policiesSay(lines, listed.services),
+      ...loopbackListeners(lines, [
+        ...errors.map(({port}) => port),
+        ...[...listed.endpoints.values()].flatMap(all => [...all].map(end => Number(end.split(':').at(-1)))),
+      ]),
+      ...undeclaredPorts(lines),
+      ...ingressPorts(lines, listed.services),
     ]),
   ];
 }
@@ -117,68 +121,4 @@ function unansweredPings(lines: readonly string[], services: readonly ListedServ
     (address, at) => /\.svc\b/.test(named[at - 1] ?? '') && range(address) === range(named.find(text => text !== '') ?? ''),
   );
   return lost.some(host => found.includes(host) || services.some(({clusterIPs}) => clusterIPs.includes(host))) ? [withoutPing] : [];
-}
-
-/** Policies that admit node ports: packets come to a pod at its own port. */
-function portsOfPolicies(lines: readonly string[], services: readonly ListedService[]): readonly string[] {
-  const ofObjects = fromObjects(lines, ({kind, metadata, spec}) => {
-    const {ports = []} = (kind === 'Service' ? spec : {}) as {readonly ports?: readonly {readonly nodePort?: number}[]};
-    const {name = ''} = (metadata ?? {}) as {readonly name?: string};
-    return ports.map(({nodePort = null}) => ({name, nodePort}));
-  });
-  const all = [...ofObjects, ...services.flatMap(({name, ports}) => ports.map(({nodePort}) => ({name, nodePort})))];
-  const nodePorts = new Map(all.map(({name, nodePort}) => [nodePort, name]));
-  return fromObjects(lines, ({kind, metadata, spec}) => {
-    const admitted = kind === 'NetworkPolicy' ? ((spec as PolicySpec).ingress ?? []).flatMap(({ports}) => ports ?? []) : [];
-    return admitted.flatMap(({port}) =>
-      port !== undefined && nodePorts.has(port)
-        ? `NetworkPolicy ${(metadata as {readonly name?: string}).name} admits port ${port}, which is the node port of ${nodePorts.get(port)}: it counts at the pod, where packets come to the target port`
-        : [],
-    );
-  });
-}
-
-/** Policies that let nothing pass, where the text has none that lets something pass, and pods that a policy admits from its own namespace alone. */
-function closedByPolicies(lines: readonly string[]): readonly string[] {
-  if (!lines.some(line => line.includes('NetworkPolicy'))) return [];
-  const policies = fromObjects(lines, ({kind, metadata, spec}) => {
-    if (kind !== 'NetworkPolicy') return [];
-    const {podSelector, policyTypes = ['Ingress'], ingress, egress} = (spec ?? {}) as PolicySpec;
-    const isAll = Object.keys(podSelector ?? {}).length === 0;
-    const ways = policyTypes.map(type => (type === 'Egress' ? 'out of' : 'into')).join(' and ');
-    const {name = '', namespace} = (metadata ?? {}) as {readonly name?: string; readonly namespace?: string};
-    const peers = (ingress ?? []).flatMap(({from}) => from ?? []);
-    const isOfPods = peers.length > 0 && (ingress ?? []).every(({from}) => from?.every(({ipBlock}) => ipBlock === undefined) === true);
-    const near = peers.flatMap(peer => (peer.namespaceSelector === undefined ? pairsOf(peer.podSelector?.matchLabels) : []));
-    return {
-      passes: [...(ingress ?? []), ...(egress ?? [])].length > 0,
-      near: [
-        ...(isOfPods
-          ? [
-              `NetworkPolicy ${name} admits pods alone: a client outside of the cluster, the API server and programs in the network of their host are none, and need an ipBlock`,
-            ]
-          : []),
-        ...(near.length === 0
-          ? []
-          : [
-              `NetworkPolicy ${name} admits pods with ${near.join(', ')} of ${namespace === undefined ? 'its own namespace' : `namespace ${namespace}, its own,`} alone: a podSelector without a namespaceSelector in the same entry of "from" selects no pod of another namespace, such as that of an ingress controller`,
-            ]),
-      ],
-      text: `NetworkPolicy ${name} lets nothing ${ways} ${isAll ? 'the pods of its namespace' : 'the pods that it selects'}${policyTypes.includes('Egress') ? ' (no requests to DNS either)' : ''}, unless another policy does: the network plugin drops the packets, whatever the rules of kube-proxy`,
-    };
-  });
-  return policies.some(({passes}) => passes) ? policies.flatMap(({near}) => near) : policies.map(({text}) => text);
-}
-
-interface PolicySpec {
-  readonly podSelector?: object;
-  readonly policyTypes?: readonly string[];
-  readonly ingress?: readonly {readonly from?: readonly PolicyPeer[] | null; readonly ports?: readonly {readonly port?: number}[]}[] | null;
-  readonly egress?: readonly unknown[] | null;
-}
-
-interface PolicyPeer {
-  readonly podSelector?: {readonly matchLabels?: Readonly<Record<string, string>>};
-  readonly namespaceSelector?: object;
-  readonly ipBlock?: object;
 }

@@ -2,6 +2,7 @@ import {plural, someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
 import {martians} from './kernel-lines.ts';
 import {podsIn} from './listed-pods.ts';
+import {ofNames} from './object-relations.ts';
 import {doubledRoutes} from './listed-state.ts';
 import {toldCauses, wordsOfCauses} from './told-causes.ts';
 
@@ -177,10 +178,16 @@ function besideTunnel(lines: readonly string[]): readonly string[] {
   });
 }
 
-/** What `/etc/resolv.conf` of a pod has, where the pod does not find a name. */
+/** What a pod asks that does not find a name: the resolvers of its host, or those that its `/etc/resolv.conf` has. */
 function resolversOfPods(lines: readonly string[]): readonly string[] {
-  if (!lines.some(line => unresolved.test(line))) return [];
-  return lines.flatMap((line, at) => {
+  if (!lines.some(line => ofNames.test(line))) return [];
+  const isOfHost = lines.some(line => ofHost.test(line)) && !lines.some(line => line.includes('ClusterFirstWithHostNet'));
+  const ofHosts = isOfHost
+    ? [
+        'a pod in the network of its host (hostNetwork: true) asks the resolvers of its node, which know no Service by its name: it needs dnsPolicy: ClusterFirstWithHostNet',
+      ]
+    : [];
+  const ofPods = lines.flatMap((line, at) => {
     if (!/(?:\b(?:exec|run)\b.*|^\s*(?:\/\S* #|(?:ba)?sh-\d\S*[#$]).*)\bcat \/etc\/resolv\.conf/.test(line)) return [];
     const rest = lines.slice(at + 1);
     const end = rest.findIndex(text => !/^\s*(?:[#;]|nameserver|search|options|domain)/.test(text));
@@ -190,14 +197,14 @@ function resolversOfPods(lines: readonly string[]): readonly string[] {
       ? []
       : `the resolv.conf of a pod names ${someOf(servers)} and no domain of the cluster: the pod does not ask the DNS of the cluster, and knows no Service by its name. clusterDNS of kubelet is not set, or dnsPolicy of the pod is Default (a pod in the network of its host needs ClusterFirstWithHostNet)`;
   });
+  return [...ofHosts, ...ofPods];
 }
 
-const unresolved =
-  /can't resolve|NXDOMAIN|can't find|no such host|bad address|ould not resolve|no servers could be reached|name resolution/;
+const ofHost = /\bhostNetwork\b['"`]*[:=]? *true\b/i;
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get /;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork/;
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

@@ -1,13 +1,14 @@
 import {familyOf, joinHostPort} from '../../model/address.ts';
-import type {EndpointSliceObject, EndpointsObject, PodObject, ServiceObject, SliceEndpoint} from '../../model/api-objects.ts';
+import type {EndpointSliceObject, EndpointsObject, ServiceObject, SliceEndpoint} from '../../model/api-objects.ts';
 import {pushTo} from '../../model/lists.ts';
 import {once, onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
-import {attempt, type Fields, isObject} from '../attempt.ts';
+import type {Fields} from '../attempt.ts';
 import {podsIn} from './listed-pods.ts';
 import {mixedRanges, nodeRow} from './listed-ranges.ts';
-import {undecorate} from '../iptables/pasted-text.ts';
-import {readYaml} from '../yaml-text.ts';
+import {undecorate, withoutFrame} from '../iptables/pasted-text.ts';
+import {failedProbes, pairsOf, unmirrored, unreadyPods, unselected} from './object-relations.ts';
+import {describedFields, fromObjects} from './objects-in-text.ts';
 
 /** A row of a table that kubectl prints. */
 interface Row {
@@ -19,39 +20,61 @@ interface Row {
 
 /** The rows about Services and Endpoints that `kubectl get` prints. */
 function rowsOf(lines: readonly string[]): readonly Row[] {
-  let heading: readonly string[] = [];
-  let place = 0;
+  let heading: Heading | null = null;
   let listsEndpoints = false;
-  let isCollapsed = false;
   const bare = (line: string): readonly Row[] => {
     const rows = bareRow(line, listsEndpoints);
     listsEndpoints = rows.some(({field}) => field('ENDPOINTS') !== '') || /\bget (?:ep|endpoints)\b/.test(line);
     return rows;
   };
   return lines.flatMap((line): readonly Row[] => {
-    if (heading.length === 0 && !line.includes('NAME')) return bare(line);
-    const text = undecorate(line).trim();
-    // A page that renders a text as HTML drops <none>.
-    const isBlank = place > 0 && text.slice(place - 2, place + 'ENDPOINTS'.length).trim() === '' && text.length > place;
-    const isNarrow = isCollapsed || /^\S+(?: \S+)+ CLUSTER-IP /.test(text);
-    isCollapsed = isNarrow;
-    const row = (isBlank ? `${text.slice(0, place)}<none>${text.slice(place + '<none>'.length)}` : text).split(
-      isNarrow ? ' ' : /\s{2,}|\t/,
-    );
-    if (row.includes('NAME') && row.some(field => /^(?:CLUSTER-IP|ENDPOINTS)$/.test(field))) {
-      heading = row;
-      place = text.indexOf('ENDPOINTS');
-    } else if (row.length < heading.length) {
-      heading = [];
-      return bare(line);
-    } else if (heading.length > 0) {
-      const columns = heading;
-      const field = (name: string): string => row[columns.indexOf(name)] ?? '';
-      const name = [columns.includes('NAMESPACE') ? field('NAMESPACE') : [], field('NAME').replace(/^\w+\//, '')].flat().join('/');
-      return [{name, field}];
+    if (heading === null && !line.includes('NAME')) return bare(line);
+    const text = withoutFrame(undecorate(line)).trimEnd();
+    if (/\bNAME\b/.test(text) && /\b(?:CLUSTER-IP|ENDPOINTS)\b/.test(text)) {
+      heading = headingOf(text);
+      return [];
     }
-    return [];
+    const cells = heading === null ? [] : cellsOf(text, heading);
+    if (heading === null || cells.length < heading.columns.length) {
+      heading = null;
+      return bare(line);
+    }
+    const {columns} = heading;
+    const field = (name: string): string => cells[columns.indexOf(name)] ?? '';
+    const name = [columns.includes('NAMESPACE') ? field('NAMESPACE') : [], field('NAME').replace(/^\w+\//, '')].flat().join('/');
+    return [{name, field}];
   });
+}
+
+interface Heading {
+  readonly columns: readonly string[];
+  /** Where each begins. */
+  readonly places: readonly number[];
+  /** Somebody made one space of several. */
+  readonly isNarrow: boolean;
+}
+
+function headingOf(text: string): Heading {
+  const isNarrow = /^\s*\S+(?: \S+)+ CLUSTER-IP /.test(text);
+  const columns = text.trim().split(isNarrow ? ' ' : /\s{2,}|\t/);
+  let end = 0;
+  const places = columns.map(column => {
+    const place = text.indexOf(column, end);
+    end = place + column.length;
+    return place;
+  });
+  return {columns, places, isNarrow};
+}
+
+/** In their places, where some may be empty, or one after another. A page that renders a text as HTML drops <none>. */
+function cellsOf(text: string, {columns, places, isNarrow}: Heading): readonly string[] {
+  const isPlaced =
+    !isNarrow &&
+    text.length > (places.at(-1) ?? 0) &&
+    places.every(place => place === 0 || text[place - 1] === ' ') &&
+    text[places[0] ?? 0] !== ' ';
+  if (!isPlaced) return text.trim().split(isNarrow ? ' ' : /\s{2,}|\t/);
+  return columns.map((column, at) => text.slice(places[at], places[at + 1]).trim() || (column === 'ENDPOINTS' ? '<none>' : ''));
 }
 
 /** A row that `grep` or `--no-headers` left without its heading. Lists of other objects have empty columns too. */
@@ -83,7 +106,7 @@ const noEndpoints = /^\s*((?:[a-z0-9-]+\s+)?[a-z0-9-]+)\s+(<none>)\s+\d+[smhdy]\
 /** What is to be said of the Services, endpoints and pods that a text lists, each a sentence; null if it lists none. Most telling first. */
 export function listedObjects(lines: readonly string[]): readonly string[] | null {
   const rows = rowsOf(lines);
-  const {empty, faults, selectors, notReady} = listedIn(lines);
+  const {empty, faults, selectors, notReady, headless} = listedIn(lines);
   if (rows.length === 0 && empty.size === 0 && faults.length === 0 && !described(lines).some(({endpoints}) => endpoints !== null))
     return null;
   const pending = rows.filter(({field}) => field('EXTERNAL-IP') === '<pending>');
@@ -110,7 +133,14 @@ export function listedObjects(lines: readonly string[]): readonly string[] | nul
     ].flat();
   });
   return [
-    ...told([...empty], 'no endpoint: kube-proxy refuses connections by design'),
+    ...told(
+      [...empty].filter(name => !headless.has(name)),
+      'no endpoint: kube-proxy refuses connections by design',
+    ),
+    ...told(
+      [...empty].filter(name => headless.has(name)),
+      'no endpoint: it is headless, so that its name has no address, and kube-proxy has no rule for it',
+    ),
     ...also.slice(0, 2),
     ...faults.map(text => `${text[0]?.toUpperCase()}${text.slice(1)}`),
     ...told(
@@ -169,6 +199,8 @@ export interface Listed {
   readonly ready: ReadonlySet<string>;
   /** Services that are listed without an endpoint. */
   readonly empty: ReadonlySet<string>;
+  /** Services without a cluster IP, by design. */
+  readonly headless: ReadonlySet<string>;
   /** What is wrong with the Services that the text has, each in a few words. */
   readonly faults: readonly string[];
   /** `app=web,tier=front`, `<none>`, or empty where the text does not have it. */
@@ -208,14 +240,19 @@ export const listedIn = once((lines: readonly string[]): Listed => {
   const notReady = new Map<string, string>();
   for (const each of [...described(lines), ...objects]) {
     if ((each.notReady ?? '<none>') !== '<none>') notReady.set(each.name, each.notReady ?? '');
-    if (each.selector !== undefined) selectors.set(each.name, each.selector);
+    if ((each.selector ?? '') !== '') selectors.set(each.name, each.selector ?? '');
     if (each.isOfSlice === true) inSlices.add(each.name);
     if (each.endpoints !== null) pushTo(texts, each.name, /^(?:<none>,?)*$/.test(each.endpoints) ? '<none>' : each.endpoints);
     if (each.clusterIPs.length > 0) services.push(each);
   }
+  // A part of a Service is that of the one without endpoints.
+  const part = selectors.get('');
+  selectors.delete('');
   const isWhole = (list: readonly string[]): boolean => list.every(text => /^[\da-fA-F.:[\],]+$/.test(text));
   // EndpointSlices have those that are not ready, too.
   const empty = new Set([...texts].flatMap(([key, list]) => (list.every(text => text === '<none>') || withoutReady.has(key) ? [key] : [])));
+  const [bare = 'the Service', ...others] = [...empty].filter(name => (selectors.get(name) ?? '') === '');
+  if (part !== undefined) selectors.set(others.length === 0 ? bare : 'the Service', part);
   return {
     services: services.filter(({clusterIPs, ports}) => ports.length > 0 && clusterIPs.every(address => familyOf(address) !== null)),
     endpoints: new Map(
@@ -223,16 +260,17 @@ export const listedIn = once((lines: readonly string[]): Listed => {
     ),
     ready: new Set([...texts.keys()].filter(name => !inSlices.has(name))),
     empty,
+    headless: new Set(services.flatMap(({name, clusterIPs}) => (clusterIPs.includes('None') ? name : []))),
     selectors,
     notReady,
     faults: [
       ...unselected(
+        lines,
         [...selectors].filter(([name]) => empty.has(name) || (!texts.has(name) && selectors.size <= maxUnlisted)),
-        [...labelledPods(lines), ...fromObjects(lines, labelledBy)],
       ),
       ...unsliced(inSlices, new Set([...texts.keys()].filter(name => !empty.has(name)))),
       ...misnamedPorts(objects),
-      ...fromObjects(lines, unmirrored),
+      ...unmirrored(lines),
       ...failedProbes(lines),
       ...(empty.size === 0 ? [] : unreadyPods(lines)),
       ...mixedRanges(lines, services, texts),
@@ -276,28 +314,6 @@ interface ListedObject extends ListedService {
   readonly portNames?: readonly string[];
 }
 
-/** The objects that `kubectl describe` prints, each as its fields. Labels are one a line. */
-const describedFields = once((lines: readonly string[]): readonly ReadonlyMap<string, string>[] => {
-  const found: Map<string, string>[] = [];
-  let last = '';
-  for (const line of lines) {
-    if (!line.includes(':') && !(last === 'Labels' && line.includes('='))) continue;
-    const text = undecorate(line);
-    const more = last === 'Labels' ? /^\s+([\w./-]+=\S*)\s*$/.exec(text)?.[1] : undefined;
-    const [, field = more === undefined ? '' : last, value = more ?? ''] = describedField.exec(text) ?? [];
-    if (field !== '' || /^\s*(?:> )?\w+:/.test(text)) last = field;
-    if (field === 'Name') found.push(new Map());
-    // The first of pods is that of the pod, and others are of its containers.
-    const fields = found.at(-1) ?? (/^(?:NotReady)?Addresses$/.test(field) ? found[found.push(new Map()) - 1] : undefined);
-    if (field !== '' && value !== '') fields?.set(field, [fields.get(field) ?? [], value].flat().join());
-    else if (field === 'Endpoints') fields?.set(field, fields.get(field) ?? '<none>');
-  }
-  return found;
-});
-
-const describedField =
-  /^\s*(?:> )?(Name|Namespace|Node|Labels|IP|Port|NodePort|Endpoints|Addresses|NotReadyAddresses|Selector|LoadBalancer Ingress):\s*(.*?)\s*$/;
-
 function described(lines: readonly string[]): readonly ListedObject[] {
   return describedFields(lines).map(fields => {
     const namespace = fields.get('Namespace');
@@ -314,44 +330,9 @@ function described(lines: readonly string[]): readonly ListedObject[] {
     const clusterIPs = address?.split(',').slice(0, 1) ?? [];
     const [addresses, notReady = '<none>'] = [fields.get('Addresses'), fields.get('NotReadyAddresses')];
     const endpoints = fields.get('Endpoints') ?? (addresses === '<none>' || (addresses === undefined && notReady !== '<none>') ? '' : null);
-    return {name, clusterIPs, ports, balancers, endpoints, notReady, selector: fields.get('Selector') ?? ''};
-  });
-}
-
-/** Objects of the API that stand in a text as YAML or JSON. A part that cannot be read tells nothing. */
-const objectsIn = once((lines: readonly string[]): readonly Fields[] => {
-  const objects: Fields[] = [];
-  const take = (value: unknown): void => {
-    if (!isObject(value)) return;
-    if (Array.isArray(value['items'])) value['items'].forEach(take);
-    else objects.push(value);
-  };
-  for (let at = 0; at < lines.length; at++) {
-    const [, margin, first] = /^(\s*)(?:- )?(?:(apiVersion|kind): |\{\s*$)/.exec(lines[at] ?? '') ?? [];
-    if (margin === undefined || (first === undefined && margin !== '')) continue;
-    const own = [(lines[at] ?? '').slice(margin.length)];
-    let end = at + 1;
-    for (; end < lines.length; end++) {
-      const line = lines[end] ?? '';
-      const text = line.trim() === '' ? '' : line.slice(margin.length);
-      // Programs begin what went wrong with their name.
-      const belongs = /^(?!(?:curl|wget|nc|error|warning): )(?:\s|$|- |[\w.-]+:(?: |$)|\}|# )/i.test(text);
-      if (!belongs || (text !== '' && !line.startsWith(margin))) break;
-      own.push(text);
-    }
-    const text = own.join('\n');
-    // Fields may hold anything.
-    attempt(() => [readYaml(text)].flat().forEach(take));
-    at = end - 1;
-  }
-  return objects;
-});
-
-/** What is made of the objects that a text has as YAML or JSON. Their fields may hold anything: one of which nothing can be made is left out. */
-export function fromObjects<T>(lines: readonly string[], make: (object: Fields) => T | readonly T[]): readonly T[] {
-  return objectsIn(lines).flatMap(object => {
-    const made = attempt(() => make(object));
-    return made instanceof Error ? [] : made;
+    // A Deployment has a selector, too.
+    const isService = ['IP', 'Port', 'Endpoints'].some(field => fields.has(field));
+    return {name, clusterIPs, ports, balancers, endpoints, notReady, selector: isService ? (fields.get('Selector') ?? '') : ''};
   });
 }
 
@@ -396,18 +377,6 @@ function ofObject(object: Fields): ListedObject | readonly ListedObject[] {
   return {...none, name: named(metadata?.name), endpoints: ends.join(), portNames};
 }
 
-/** A pod, or what makes pods, with the labels that it gives them. */
-interface Labelled {
-  readonly what: string;
-  /** Empty where the text does not have it. */
-  readonly namespace: string;
-  readonly labels: readonly string[];
-  /** It may have others. */
-  readonly areSome?: boolean;
-  /** `0/1 CrashLoopBackOff` of a pod that is not ready. */
-  readonly unready: string | null;
-}
-
 /** Services with Endpoints and without an EndpointSlice, where lists of both have default/kubernetes and so are those of a namespace. */
 function unsliced(slices: ReadonlySet<string>, all: ReadonlySet<string>): readonly string[] {
   const lacking = [...all].filter(name => !name.includes('/') && !slices.has(name));
@@ -421,37 +390,6 @@ function unsliced(slices: ReadonlySet<string>, all: ReadonlySet<string>): readon
 /** A list of all Services may stand beside one of some pods. */
 const maxUnlisted = 2;
 
-function unselected(selectors: readonly (readonly [string, string])[], pods: readonly Labelled[]): readonly string[] {
-  return selectors.flatMap(([name, selector]) => {
-    const [own = '', service = own] = name.split('/');
-    const namespace = service === own ? '' : own;
-    const near = pods.filter(pod => namespace === '' || pod.namespace === '' || pod.namespace === namespace);
-    const wanted = selector.split(',');
-    if (near.length === 0 || !/^[\w./-]+=[^<\s]*$/.test(wanted[0] ?? '')) return [];
-    const selected = near.filter(({labels}) => wanted.every(label => labels.includes(label)));
-    if (selected.length === 0) {
-      if (near.some(({areSome}) => areSome === true)) return [];
-      const others = near.slice(0, 1).map(({what, labels}) => `${what} has ${labels.length === 0 ? 'none' : labels.join(', ')}`);
-      return `no pod of this text has the labels of the selector of ${name} (${selector}): ${others.join()}`;
-    }
-    return selected.every(({unready}) => unready !== null)
-      ? `the pods that the selector of ${name} matches are not ready: ${someOf(selected.map(({what, unready}) => `${what} (${unready})`))}`
-      : [];
-  });
-}
-
-/** Endpoints that somebody wrote, and that no controller copies for kube-proxy. */
-function unmirrored({kind, metadata}: Fields): readonly string[] {
-  const {name = '', labels, annotations} = (metadata ?? {}) as NonNullable<ServiceObject['metadata']>;
-  return kind === 'Endpoints' &&
-    labels?.['endpointslice.kubernetes.io/skip-mirror'] === 'true' &&
-    annotations?.['control-plane.alpha.kubernetes.io/leader'] === undefined
-    ? [
-        `Endpoints ${name} have the label endpointslice.kubernetes.io/skip-mirror: no EndpointSlice is made of them, which kube-proxy follows`,
-      ]
-    : [];
-}
-
 /** kube-proxy finds the endpoints of a port by its name. */
 function misnamedPorts(objects: readonly ListedObject[]): readonly string[] {
   return objects.flatMap(({name, ports, portNames = []}) => {
@@ -462,80 +400,4 @@ function misnamedPorts(objects: readonly ListedObject[]): readonly string[] {
     const text = (all: readonly string[]): string => someOf(all.map(port => (port === '' ? 'without a name' : port)));
     return lacked.length === 0 ? [] : `port ${text(lacked)} of ${name} has no endpoint: the ports of its endpoints are ${text([...names])}`;
   });
-}
-
-/** In the events of `kubectl describe pod`, and in the status of a pod whose containers are ready. */
-function failedProbes(lines: readonly string[]): readonly string[] {
-  const probes = lines.flatMap(line => /\bReadiness probe failed: .*[^\s.]/.exec(line)?.[0] ?? []);
-  const isUnready = (at: number): boolean =>
-    lines.slice(Math.max(0, at - 6), at + 6).some(line => /^\s*type: "?Ready"?\s*$/.test(line)) &&
-    lines.some(line => /^\s*(?:- )?containerStatuses:/.test(line));
-  const conditions = lines.flatMap((line, at) =>
-    /^\s*(?:- )?status: "?False"?\s*$/.test(line) && isUnready(at) ? ['its condition Ready is False'] : [],
-  );
-  return [...new Set([...probes, ...conditions])]
-    .slice(0, 1)
-    .map(text => `a pod is not ready, and so is no endpoint of its Services (${text})`);
-}
-
-/** Pods of a text that has a Service without endpoints, and none of their labels. */
-function unreadyPods(lines: readonly string[]): readonly string[] {
-  const own = podsIn(lines).filter(({isReady, status, labels}) => !isReady && labels === null && status !== 'Completed');
-  return own.length === 0
-    ? []
-    : [`a pod that is not ready is no endpoint of its Services: ${someOf(own.map(({name, status}) => `${name} (${status})`))}`];
-}
-
-/** Pods of `kubectl get pods` and `kubectl describe pod`, where the text has their labels. */
-function labelledPods(lines: readonly string[]): readonly Labelled[] {
-  const rows = podsIn(lines).flatMap(({name, namespace, labels, isReady, status, areAsked: areSome}) =>
-    labels === null ? [] : [{what: name, namespace, labels, areSome, unready: isReady ? null : status}],
-  );
-  const pods = describedFields(lines).flatMap(fields =>
-    fields.has('Node') && fields.has('Labels')
-      ? [
-          {
-            what: `pod ${fields.get('Name')}`,
-            namespace: fields.get('Namespace') ?? '',
-            labels: (fields.get('Labels') ?? '').split(','),
-            unready: null,
-          },
-        ]
-      : [],
-  );
-  return [...rows, ...pods];
-}
-
-/** A pod or what makes pods, with the ports that its containers declare. */
-export function labelledBy(
-  object: Fields,
-): readonly [] | (Labelled & {readonly ports: readonly DeclaredPort[]; readonly images: readonly string[]}) {
-  const {kind, metadata, spec} = object as Fields & PodTemplate & {readonly spec?: {readonly template?: PodTemplate}};
-  const pod: PodTemplate | undefined = kind === 'Pod' ? {metadata, spec} : spec?.template;
-  if (typeof kind !== 'string' || pod === undefined) return [];
-  return {
-    what: `${kind} ${metadata?.name ?? ''}`,
-    namespace: metadata?.namespace ?? '',
-    labels: pairsOf(pod.metadata?.labels),
-    unready: null,
-    ports: (pod.spec?.containers ?? []).flatMap(({ports}) => ports ?? []),
-    // A file, an argument or a variable may tell the program to listen elsewhere.
-    images: (pod.spec?.containers ?? []).flatMap(each =>
-      ['args', 'command', 'env', 'envFrom', 'volumeMounts'].some(field => field in each) ? [] : (each.image ?? []),
-    ),
-  };
-}
-
-interface PodTemplate {
-  readonly metadata?: PodObject['metadata'] | undefined;
-  readonly spec?: {readonly containers?: readonly {readonly image?: string; readonly ports?: readonly DeclaredPort[]}[]} | undefined;
-}
-
-export interface DeclaredPort {
-  readonly name?: string;
-  readonly containerPort?: number;
-}
-
-export function pairsOf(labels: Readonly<Record<string, string>> | null | undefined): readonly string[] {
-  return Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`);
 }

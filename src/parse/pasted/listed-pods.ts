@@ -1,5 +1,5 @@
 import {once} from '../../model/once.ts';
-import {undecorate} from '../iptables/pasted-text.ts';
+import {undecorate, withoutFrame} from '../iptables/pasted-text.ts';
 
 /** A row of `kubectl get pods`. */
 interface ListedPod {
@@ -21,7 +21,7 @@ export const podsIn = once((lines: readonly string[]): readonly ListedPod[] => {
   let asked: readonly string[] | null = null;
   return lines.flatMap(raw => {
     if (!/\d\/\d+ +[A-Z]|\bget\b/.test(raw)) return [];
-    const line = undecorate(raw);
+    const line = withoutFrame(undecorate(raw));
     if (/\bget\b/.test(line))
       asked = /\bpo(?:ds?)?\b.* (?:-l|--selector)[ =]?["']?([\w./-]+=[^\s"'!()]*)/.exec(line)?.[1]?.split(',') ?? null;
     const [, namespace = '', name = '', count, all, status = '', rest = ''] = podRow.exec(line) ?? [];

@@ -7,7 +7,6 @@ import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
 import {capturedPackets, waitingConnections} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
 import {type ClientError, clientErrors, refusedClients} from './client-errors.ts';
-import {ingressPorts, undeclaredPorts} from './declared-ports.ts';
 import {listedIn, listedObjects} from './listed-objects.ts';
 import {listedSettings} from './listed-ranges.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
@@ -33,10 +32,10 @@ export function noDump(content: Buffer): string {
 
 /** What a text without rules shows; null if nothing that is known. */
 export function answerOfText(content: Buffer): string | null {
-  const lines = content.toString('utf8', 0, maxShown).split('\n');
+  const lines = unquoted(content.toString('utf8', 0, maxShown).split('\n'));
   const row = lines.findIndex(line => isRow.test(undecorate(line)));
   if (row >= 0)
-    return `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it${samePortText(lines)}`;
+    return `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it${endingRow(lines)}${samePortText(lines)}`;
   const log = logOfKubeProxy(lines);
   const failure = log === null ? '' : troubleIn(log);
   if (typeof failure !== 'string')
@@ -61,8 +60,6 @@ export function answerOfText(content: Buffer): string | null {
     ...commandAnswers(lines),
     ...[...capturedPackets(lines), ...waitingConnections(lines, lines.join('\n'))].map(({text}) => text),
     ...refusedClients(lines, listedIn(lines)),
-    ...undeclaredPorts(lines),
-    ...ingressPorts(lines, listedIn(lines).services),
   ];
   if (facts.length > 0) return `has no rules, and shows: ${[...new Set([...facts, ...(objects ?? [])])].slice(0, maxFacts).join('. ')}`;
   const ofLog = (said: string): string =>
@@ -82,6 +79,11 @@ export function answerOfText(content: Buffer): string | null {
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
   return null;
+}
+
+/** Without the mark of who answers to a letter. */
+function unquoted(lines: readonly string[]): readonly string[] {
+  return lines.map(line => (line.startsWith('>') ? line.replace(/^(?:> ?)+/, '') : line));
 }
 
 function unreachedText({host, port, why}: ClientError): string {
@@ -126,6 +128,17 @@ function refusedElements(lines: readonly string[]): readonly string[] {
     return name === undefined ? [] : `${name} (${protocol} ${port}) is ${verdict === 'drop' ? 'dropped' : 'refused'}`;
   });
 }
+
+/** Of rows without a chain: one that ends the path of every packet. */
+function endingRow(lines: readonly string[]): string {
+  const at = lines.findIndex(line => isEndingRow.test(undecorate(line)));
+  return at < 0
+    ? ''
+    : `. The row on line ${at + 1} stops every packet that comes to it, as firewalld and iptables-services write it: rows after it in its chain, such as those that accept packets of pods, are never met`;
+}
+
+const isEndingRow =
+  /^\s*(?:\d+\s+)?(?:\S+\s+\S+\s+)?(?:REJECT|DROP)\s+(?:all|0)\s+--\s+(?:(?:\*|any)\s+(?:\*|any)\s+)?(?:anywhere|0\.0\.0\.0\/0)\s+(?:anywhere|0\.0\.0\.0\/0)\s*(?:(?:--)?reject-with \S+)?\s*$/;
 
 /** Of rows without a chain: those that send one port to different places. In one chain the first wins. */
 function samePortText(lines: readonly string[]): string {
@@ -186,7 +199,7 @@ function splitText(content: Buffer): PastedFiles {
     put('sysctls', listedSwitches(lines));
   }
   const showsMore = json === null ? parts.rules.some(line => line.trim() !== '') : json.trim() !== text.trim();
-  if (files.size > 0 && showsMore) files.set(wholeText, Buffer.from(lines.join('\n')));
+  if (files.size > 0 && showsMore) files.set(wholeText, Buffer.from(unquoted(lines).join('\n')));
   return files;
 }
 

@@ -1,0 +1,384 @@
+import type {EndpointsObject, PodObject, ServiceObject} from '../../model/api-objects.ts';
+import {once} from '../../model/once.ts';
+import {someOf} from '../../model/text.ts';
+import type {Fields} from '../attempt.ts';
+import {podsIn} from './listed-pods.ts';
+import {describedFields, fromObjects, madeOf} from './objects-in-text.ts';
+
+/** A Service of a text, in whatever form it has it. */
+interface SelectingService {
+  /** With its namespace where the text has it. */
+  readonly name: string;
+  readonly namespace: string;
+  /** `app=web`, each. */
+  readonly wanted: readonly string[];
+  readonly ports: readonly ServicePort[];
+}
+
+interface ServicePort {
+  readonly name?: string;
+  readonly port?: number;
+  readonly targetPort?: number | string;
+  readonly nodePort?: number | null;
+}
+
+/** A pod, or what makes pods, with the labels and ports that it gives them. */
+interface Labelled {
+  readonly what: string;
+  /** Empty where the text does not have it. */
+  readonly namespace: string;
+  readonly labels: readonly string[];
+  /** It may have others. */
+  readonly areSome?: boolean;
+  /** `0/1 CrashLoopBackOff` of a pod that is not ready. */
+  readonly unready: string | null;
+  readonly ports?: readonly DeclaredPort[];
+  /** Of containers that nothing tells to listen elsewhere. */
+  readonly images?: readonly string[];
+}
+
+interface DeclaredPort {
+  readonly name?: string;
+  readonly containerPort?: number;
+}
+
+const servicesIn = once((lines: readonly string[]): readonly SelectingService[] => [
+  ...fromObjects(lines, object => {
+    const {kind, metadata, spec} = object as Fields & ServiceObject;
+    if (kind !== 'Service') return [];
+    const name = [metadata?.namespace ?? [], metadata?.name ?? 'the Service'].flat().join('/');
+    return {
+      name,
+      namespace: metadata?.namespace ?? '',
+      wanted: pairsOf(spec?.selector),
+      ports: [...((spec?.ports ?? []) as readonly ServicePort[])],
+    };
+  }),
+  ...describedFields(lines).flatMap(fields => {
+    const targets = fields.get('TargetPort')?.split(',') ?? [];
+    return targets.length === 0
+      ? []
+      : {
+          name: [fields.get('Namespace') ?? [], fields.get('Name') ?? 'the Service'].flat().join('/'),
+          namespace: fields.get('Namespace') ?? '',
+          wanted: (fields.get('Selector') ?? '').split(',').filter(label => label.includes('=')),
+          ports: targets.map(text => ({targetPort: text.replace(/\/\w+$/, '')})),
+        };
+  }),
+]);
+
+const podsWithLabels = once((lines: readonly string[]): readonly Labelled[] => [
+  ...podsIn(lines).flatMap(({name, namespace, labels, isReady, status, areAsked: areSome}) =>
+    labels === null ? [] : [{what: name, namespace, labels, areSome, unready: isReady ? null : status}],
+  ),
+  ...describedFields(lines).flatMap(fields =>
+    fields.has('Node') && fields.has('Labels')
+      ? {
+          what: `pod ${fields.get('Name')}`,
+          namespace: fields.get('Namespace') ?? '',
+          labels: (fields.get('Labels') ?? '').split(','),
+          unready: null,
+          ports: (fields.get('Port') ?? '')
+            .split(/, ?/)
+            .flatMap(text => ({containerPort: Number.parseInt(text, 10) || []}).containerPort)
+            .map(containerPort => ({containerPort})),
+        }
+      : [],
+  ),
+  ...fromObjects(lines, podsOfObject),
+]);
+
+function podsOfObject(object: Fields): readonly [] | Labelled {
+  const {kind, metadata, spec} = object as Fields & PodTemplate & {readonly spec?: {readonly template?: PodTemplate}};
+  const pod: PodTemplate | undefined = kind === 'Pod' ? {metadata, spec} : spec?.template;
+  if (typeof kind !== 'string' || pod === undefined) return [];
+  const containers = pod.spec?.containers ?? [];
+  return {
+    what: metadata?.name === undefined ? 'the pod' : `${kind} ${metadata.name}`,
+    namespace: metadata?.namespace ?? '',
+    labels: pairsOf(pod.metadata?.labels),
+    unready: null,
+    ports: containers.flatMap(({ports}) => ports ?? []),
+    // A file, an argument or a variable may tell the program to listen elsewhere.
+    images: containers.flatMap(each =>
+      ['args', 'command', 'env', 'envFrom', 'volumeMounts'].some(field => field in each) ? [] : (each.image ?? []),
+    ),
+  };
+}
+
+interface PodTemplate {
+  readonly metadata?: PodObject['metadata'] | undefined;
+  readonly spec?: {readonly containers?: readonly {readonly image?: string; readonly ports?: readonly DeclaredPort[]}[]} | undefined;
+}
+
+export function pairsOf(labels: Readonly<Record<string, string>> | null | undefined): readonly string[] {
+  return Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`);
+}
+
+/** Selectors that no pod of the text has the labels for, or none that is ready. */
+export function unselected(lines: readonly string[], selectors: readonly (readonly [string, string])[]): readonly string[] {
+  const pods = podsWithLabels(lines).filter(({labels}) => labels.length > 0);
+  return selectors.flatMap(([name, selector]) => {
+    const [own = '', service = own] = name.split('/');
+    const namespace = service === own ? '' : own;
+    const near = pods.filter(pod => namespace === '' || pod.namespace === '' || pod.namespace === namespace);
+    const wanted = selector.split(',');
+    // Charts have names in braces.
+    if (near.length === 0 || !wanted.every(label => /^[\w./-]+=[\w.-]*$/.test(label))) return [];
+    const selected = near.filter(({labels}) => wanted.every(label => labels.includes(label)));
+    if (selected.length === 0) {
+      if (near.some(({areSome}) => areSome === true)) return [];
+      const others = near.slice(0, 1).map(({what, labels}) => `${what} has ${labels.join(', ')}`);
+      return `no pod of this text has the labels of the selector of ${name} (${selector}): ${others.join()}`;
+    }
+    return selected.every(({unready}) => unready !== null)
+      ? `the pods that the selector of ${name} matches are not ready: ${someOf(selected.map(({what, unready}) => `${what} (${unready})`))}`
+      : [];
+  });
+}
+
+/** Services whose target port no container of the pods that they select declares. */
+export function undeclaredPorts(lines: readonly string[]): readonly string[] {
+  const services = servicesIn(lines).filter(({ports}) => ports.length > 0);
+  const makers = podsWithLabels(lines).filter(
+    ({ports = [], images = []}) => ports.length > 0 || images.some(image => usualPort(image) !== undefined),
+  );
+  return madeOf(services, ({name, namespace, wanted, ports: asked}) => {
+    const selected =
+      wanted.length === 0 ? [] : makers.filter(pod => pod.namespace === namespace && wanted.every(label => pod.labels.includes(label)));
+    // Of a part of a Service or a pod the labels may be left out.
+    const parts = services.length > 1 ? [] : makers.filter(({labels}) => labels.length === 0 || wanted.length === 0);
+    const isPart = name === 'the Service' || parts.some(({what}) => what === 'the pod');
+    const [maker, ...others] = selected.length === 0 && isPart ? parts : selected;
+    if (maker === undefined || others.length > 0) return [];
+    const {ports: declaredPorts = [], images = []} = maker;
+    const usual = images.flatMap(image => usualPort(image) ?? []);
+    const ports: readonly DeclaredPort[] = declaredPorts.length > 0 ? declaredPorts : usual.map(containerPort => ({containerPort}));
+    const declared = someOf(ports.map(({name: own, containerPort}) => `${containerPort}${own === undefined ? '' : ` (${own})`}`));
+    const verb = declaredPorts.length > 0 ? 'declares' : 'declares none and has an image that listens by default on';
+    return asked.flatMap(({port, targetPort = port}) => {
+      const isNumber = /^\d+$/.test(String(targetPort));
+      if (ports.some(each => (isNumber ? each.containerPort === Number(targetPort) : each.name === targetPort))) return [];
+      if (isNumber)
+        return `${name} sends to port ${targetPort} (targetPort), and ${maker.what} ${verb} ${declared}: unless a program listens on ${targetPort} all the same, connections are refused`;
+      // kubectl describe prints no names of ports.
+      return targetPort === undefined || (!ports.some(each => 'name' in each) && maker.what.startsWith('pod '))
+        ? []
+        : `${name} sends to the port "${targetPort}" (targetPort), and ${maker.what} ${verb} ${declared}: without a port of that name the pods are no endpoints`;
+    });
+  });
+}
+
+/** Where programs of well-known images listen unless they are told otherwise. */
+function usualPort(image: string): number | undefined {
+  const name = /([\w-]+)(?:[:@]\S*)?$/.exec(image)?.[1] ?? '';
+  return {nginx: 80, httpd: 80, redis: 6379, mysql: 3306, mariadb: 3306, postgres: 5432, mongo: 27_017, tomcat: 8080}[name];
+}
+
+/** A Service of a list, whose ports have no names there. */
+interface NamedPorts {
+  readonly name: string;
+  readonly ports: readonly {readonly port: number; readonly nodePort: number | null}[];
+}
+
+/** Ports that an Ingress names of a Service of the text, which has others. */
+export function ingressPorts(lines: readonly string[], listed: readonly NamedPorts[]): readonly string[] {
+  if (!lines.some(line => line.includes('Ingress'))) return [];
+  return fromObjects(lines, ({kind, metadata, spec}) => {
+    if (kind !== 'Ingress') return [];
+    const {name = '', namespace} = (metadata ?? {}) as {readonly name?: string; readonly namespace?: string};
+    const {rules = []} = (spec ?? {}) as IngressSpec;
+    return rules
+      .flatMap(({http}) => http?.paths ?? [])
+      .flatMap(({backend = {}}) => {
+        const serviceName = backend.serviceName ?? backend.service?.name ?? '';
+        const asked = backend.servicePort ?? backend.service?.port?.number ?? backend.service?.port?.name;
+        const isIt = (each: {readonly name: string}): boolean =>
+          each.name === serviceName || each.name === `${namespace ?? ''}/${serviceName}`;
+        const written = servicesIn(lines).find(isIt);
+        const own = typeof asked === 'number' ? (written ?? listed.find(isIt)) : written;
+        const ports: readonly ServicePort[] = own?.ports ?? [];
+        if (own === undefined || ports.length === 0 || asked === undefined || ports.some(port => port.port === undefined)) return [];
+        if (ports.some(port => (typeof asked === 'number' ? port.port === asked : port.name === asked || String(port.port) === asked)))
+          return [];
+        const all = someOf(ports.map(each => `${each.port}${each.name === undefined ? '' : ` (${each.name})`}`));
+        return typeof asked === 'number'
+          ? `Ingress ${name} sends to port ${asked} of ${own.name}, which has ${all}: it must name a port of the Service, and not that of the pods (targetPort)`
+          : `Ingress ${name} sends to the port "${asked}" of ${own.name}, which has ${all} and none of that name: it must name a port of the Service, by its number or its name`;
+      });
+  });
+}
+
+interface IngressSpec {
+  readonly rules?: readonly {readonly http?: {readonly paths?: readonly {readonly backend?: IngressBackend}[]}}[];
+}
+
+/** As today, and before 1.19. */
+interface IngressBackend {
+  readonly service?: {readonly name?: string; readonly port?: {readonly number?: number; readonly name?: string}};
+  readonly serviceName?: string;
+  readonly servicePort?: number | string;
+}
+
+/** Programs that listen at the loopback address alone, at a port that clients or Services of the text ask for. */
+export function loopbackListeners(lines: readonly string[], asked: readonly number[]): readonly string[] {
+  if (!lines.some(line => line.includes('LISTEN'))) return [];
+  const locals = lines.flatMap(line => {
+    const [, address = '', port] = (line.includes('LISTEN') ? /(?:^|\s)(\S*):(\d+)(?=\s)/.exec(line) : null) ?? [];
+    return port === undefined ? [] : [{address: address.replace(/^\[|\]$/g, ''), port: Number(port)}];
+  });
+  const wanted = new Set([
+    ...asked,
+    ...servicesIn(lines).flatMap(({ports}) => ports.flatMap(({port, targetPort = port}) => Number(targetPort) || [])),
+    ...podsWithLabels(lines).flatMap(({ports = []}) => ports.flatMap(({containerPort}) => containerPort ?? [])),
+  ]);
+  return [...Map.groupBy(locals, ({port}) => port)].flatMap(([port, all]) =>
+    wanted.has(port) && all.every(({address}) => /^(?:127\.|::1$|localhost$)/.test(address))
+      ? `a program listens on port ${port} of ${all[0]?.address} alone: it gets nothing that is sent to the address of its pod or node, and such connections are refused. It must listen at 0.0.0.0 (or ::)`
+      : [],
+  );
+}
+
+/** Endpoints that somebody wrote, and that no controller copies for kube-proxy. */
+export function unmirrored(lines: readonly string[]): readonly string[] {
+  return fromObjects(lines, object => {
+    const {kind, metadata} = object as Fields & EndpointsObject;
+    return kind === 'Endpoints' &&
+      metadata?.labels?.['endpointslice.kubernetes.io/skip-mirror'] === 'true' &&
+      metadata.annotations?.['control-plane.alpha.kubernetes.io/leader'] === undefined
+      ? `Endpoints ${metadata.name} have the label endpointslice.kubernetes.io/skip-mirror: no EndpointSlice is made of them, which kube-proxy follows`
+      : [];
+  });
+}
+
+/** In the events of `kubectl describe pod`, and in the status of a pod whose containers are ready. */
+export function failedProbes(lines: readonly string[]): readonly string[] {
+  const probes = lines.flatMap(line => /\bReadiness probe failed: .*[^\s.]/.exec(line)?.[0] ?? []);
+  const isUnready = (at: number): boolean =>
+    lines.slice(Math.max(0, at - 6), at + 6).some(line => /^\s*type: "?Ready"?\s*$/.test(line)) &&
+    lines.some(line => /^\s*(?:- )?containerStatuses:/.test(line));
+  const conditions = lines.flatMap((line, at) =>
+    /^\s*(?:- )?status: "?False"?\s*$/.test(line) && isUnready(at) ? ['its condition Ready is False'] : [],
+  );
+  return [...new Set([...probes, ...conditions])]
+    .slice(0, 1)
+    .map(text => `a pod is not ready, and so is no endpoint of its Services (${text})`);
+}
+
+/** Pods of a text that has a Service without endpoints, and none of their labels. */
+export function unreadyPods(lines: readonly string[]): readonly string[] {
+  const own = podsIn(lines).filter(({isReady, status, labels}) => !isReady && labels === null && status !== 'Completed');
+  return own.length === 0
+    ? []
+    : [`a pod that is not ready is no endpoint of its Services: ${someOf(own.map(({name, status}) => `${name} (${status})`))}`];
+}
+
+/** What the NetworkPolicies of a text keep out, where it complains or has a Service to which that happens. */
+export function policiesSay(lines: readonly string[], listed: readonly NamedPorts[]): readonly string[] {
+  if (!lines.some(line => line.includes('NetworkPolicy'))) return [];
+  const policies = fromObjects(lines, ({kind, metadata, spec}) => {
+    const {name = '', namespace = ''} = (metadata ?? {}) as {readonly name?: string; readonly namespace?: string};
+    return kind === 'NetworkPolicy' ? {name, namespace, ...(spec as PolicySpec)} : [];
+  });
+  return [
+    ...madeOf(policies, policy => otherPorts(policy, policies, lines, listed)),
+    ...(lines.some(line => ofNames.test(line)) ? madeOf(policies, policy => withoutDns(policy, policies)) : []),
+    ...(lines.some(line => complaint.test(line)) ? madeOf(policies, policy => closed(policy, policies)) : []),
+  ];
+}
+
+const complaint =
+  /\b(?:504|[Tt]imed? ?out|[Tt]imeout|deadline exceeded|block(?:s|ed|ing)?|unreachable|inaccessible|denied|unable to|fails?|failed|refused)\b|\bcan(?:no|')t\b|\bcan not\b|n't work|\bnot work/;
+export const ofNames =
+  /can't resolve|NXDOMAIN|can't find|no such host|bad address|ould not resolve|no servers could be reached|name resolution|[Uu]nknown host|not (?:be able to )?resolve|unable to (?:\w+ )?(?:resolve|lookup)|\bDNS\b.*\b(?:fail|time|block)/;
+
+interface PolicySpec {
+  readonly podSelector?: {readonly matchLabels?: Readonly<Record<string, string>> | null; readonly matchExpressions?: unknown} | null;
+  readonly policyTypes?: readonly string[];
+  readonly ingress?: readonly PolicyRule[] | null;
+  readonly egress?: readonly PolicyRule[] | null;
+}
+
+interface PolicyRule {
+  readonly from?: readonly PolicyPeer[] | null;
+  readonly to?: readonly PolicyPeer[] | null;
+  readonly ports?: readonly {readonly port?: number | string}[] | null;
+}
+
+interface PolicyPeer {
+  readonly podSelector?: {readonly matchLabels?: Readonly<Record<string, string>>};
+  readonly namespaceSelector?: object;
+  readonly ipBlock?: {readonly cidr?: string};
+}
+
+interface Policy extends PolicySpec {
+  readonly name: string;
+  readonly namespace: string;
+}
+
+/** Policies that admit ports of a Service, or others, and not those at which its pods are asked. */
+function otherPorts(policy: Policy, all: readonly Policy[], lines: readonly string[], listed: readonly NamedPorts[]): readonly string[] {
+  const {name, namespace, podSelector, ingress} = policy;
+  const admitted = (ingress ?? []).flatMap(({ports}) => (ports ?? []).flatMap(({port}) => port ?? []));
+  const isOpen = ({ingress: rules}: Policy): boolean => (rules ?? []).some(({ports}) => (ports ?? []).length === 0);
+  if (admitted.length === 0 || all.some(isOpen) || podSelector?.matchExpressions !== undefined) return [];
+  const labels = pairsOf(podSelector?.matchLabels);
+  const others = all.flatMap(each => (each.ingress ?? []).flatMap(({ports}) => (ports ?? []).flatMap(({port}) => port ?? [])));
+  const written = servicesIn(lines).filter(
+    service =>
+      labels.every(label => service.wanted.includes(label)) &&
+      (namespace === '' || service.namespace === '' || service.namespace === namespace),
+  );
+  const ofNodes = [...written, ...listed].flatMap(({name: own, ports}) =>
+    ports.flatMap(({nodePort}) =>
+      nodePort != null && admitted.includes(nodePort) ? `port ${nodePort}, which is the node port of ${own}` : [],
+    ),
+  );
+  const ofPods = written.flatMap(({name: own, ports}) => {
+    const targets = ports.flatMap(({port, targetPort = port}) => targetPort ?? []);
+    const isKnown = targets.length > 0 && [...targets, ...others].every(port => typeof port === 'number');
+    if (!isKnown || targets.some(port => others.includes(port))) return [];
+    const which = ports.find(({port}) => port !== undefined && admitted.includes(port));
+    return `port ${someOf(admitted.map(String))}${which === undefined ? '' : `, which is the port of ${own},`} and not ${someOf(targets.map(String))}, to which ${own} sends`;
+  });
+  return [...ofNodes, ...ofPods]
+    .slice(0, 1)
+    .map(what => `NetworkPolicy ${name} admits ${what}: it counts at the pod, where packets come to the target port`);
+}
+
+/** Policies that let pods send elsewhere, and send no requests to DNS. */
+function withoutDns({name, egress, policyTypes}: Policy, all: readonly Policy[]): readonly string[] {
+  const mayAsk = ({to, ports}: PolicyRule): boolean =>
+    (ports ?? []).length === 0
+      ? (to ?? []).length === 0 ||
+        to?.some(({namespaceSelector, ipBlock}) => namespaceSelector !== undefined || ipBlock?.cidr?.endsWith('/0')) === true
+      : ports?.some(({port}) => port === 53 || typeof port === 'string') === true;
+  const isClosing = (egress ?? []).length > 0 || policyTypes?.includes('Egress') === true;
+  return !isClosing || (egress ?? []).length === 0 || all.some(each => (each.egress ?? []).some(mayAsk))
+    ? []
+    : [
+        `NetworkPolicy ${name} lets the pods that it selects send no requests to DNS (egress to port 53, UDP and TCP): they know no Service by its name`,
+      ];
+}
+
+/** Policies that let nothing pass, where the text has none that lets something pass, and pods that a policy admits from its own namespace alone. */
+function closed({name, namespace, podSelector, policyTypes = ['Ingress'], ingress}: Policy, all: readonly Policy[]): readonly string[] {
+  if (all.every(each => (each.ingress ?? []).length === 0 && (each.egress ?? []).length === 0)) {
+    const ways = policyTypes.map(type => (type === 'Egress' ? 'out of' : 'into')).join(' and ');
+    const whom = Object.keys(podSelector ?? {}).length === 0 ? 'the pods of its namespace' : 'the pods that it selects';
+    return [
+      `NetworkPolicy ${name} lets nothing ${ways} ${whom}${policyTypes.includes('Egress') ? ' (no requests to DNS either)' : ''}, unless another policy does: the network plugin drops the packets, whatever the rules of kube-proxy`,
+    ];
+  }
+  const peers = (ingress ?? []).flatMap(({from}) => from ?? []);
+  const isOfPods = peers.length > 0 && (ingress ?? []).every(({from}) => from?.every(({ipBlock}) => ipBlock === undefined) === true);
+  const near = peers.flatMap(peer => (peer.namespaceSelector === undefined ? pairsOf(peer.podSelector?.matchLabels) : []));
+  return [
+    isOfPods
+      ? `NetworkPolicy ${name} admits pods alone: a client outside of the cluster, the API server and programs in the network of their host are none, and need an ipBlock`
+      : [],
+    near.length > 0
+      ? `NetworkPolicy ${name} admits pods with ${near.join(', ')} of ${namespace === '' ? 'its own namespace' : `namespace ${namespace}, its own,`} alone: a podSelector without a namespaceSelector in the same entry of "from" selects no pod of another namespace, such as that of an ingress controller`
+      : [],
+  ].flat();
+}

@@ -1,0 +1,135 @@
+import {once} from '../../model/once.ts';
+import {attempt, type Fields, isObject} from '../attempt.ts';
+import {undecorate} from '../iptables/pasted-text.ts';
+import {readYaml} from '../yaml-text.ts';
+
+/** What is made of the objects that a text has as YAML or JSON. Their fields may hold anything: one of which nothing can be made is left out. */
+export function fromObjects<T>(lines: readonly string[], make: (object: Fields) => T | readonly T[]): readonly T[] {
+  return madeOf(objectsIn(lines), make);
+}
+
+/** The same of what was made of objects. */
+export function madeOf<T, U>(all: readonly T[], make: (one: T) => U | readonly U[]): readonly U[] {
+  return all.flatMap(one => {
+    const made = attempt(() => make(one));
+    return made instanceof Error ? [] : made;
+  });
+}
+
+/**
+ * Objects of the API that stand in a text as YAML or JSON, and parts of such, whose kind is that of their fields. What cannot be read tells
+ * nothing.
+ */
+const objectsIn = once((lines: readonly string[]): readonly Fields[] => {
+  const objects: Fields[] = [];
+  const take = (value: unknown): void => {
+    if (!isObject(value)) return;
+    if (Array.isArray(value['items'])) value['items'].forEach(take);
+    else objects.push(typeof value['kind'] === 'string' ? value : ofPart(value));
+  };
+  for (let at = 0; at < lines.length; at++) {
+    const [, margin, first, part] = beginning.exec(lines[at] ?? '') ?? [];
+    if (margin === undefined) {
+      const [labels, end] = bareLabels(lines, at);
+      if (labels !== null) objects.push(labels);
+      at = Math.max(at, end - 1);
+      continue;
+    }
+    if (first === undefined && part === undefined && margin !== '') continue;
+    const own = [(lines[at] ?? '').slice(margin.length)];
+    let end = at + 1;
+    for (; end < lines.length; end++) {
+      const line = lines[end] ?? '';
+      const text = line.trim() === '' || leftOut.test(line) ? '' : line.slice(margin.length);
+      // Programs begin what went wrong with their name.
+      const belongs = /^(?!(?:curl|wget|nc|error|warning): )(?:\s|$|- |[\w.-]+:(?: |$)|\}|# )/i.test(text);
+      if (!belongs || (text !== '' && !line.startsWith(margin)) || (part !== undefined && /^\w/.test(text) && own.at(-1) === '')) break;
+      own.push(text);
+    }
+    for (const value of [readPart(own.join('\n'))].flat()) take(value);
+    at = end - 1;
+  }
+  return objects;
+});
+
+/** The first line of an object, and of a part of one. */
+const beginning =
+  /^(\s*)(?:- )?(?:(apiVersion|kind): |\{\s*$|(metadata|spec|template|selector|labels|matchLabels|ports|containers|ingress|egress|podSelector):\s*$)/;
+/** What people write in place of lines that they leave out. */
+const leftOut = /^\s*(?:\.{3,}|…|\[\.{3,}\]|<(?:snip|cut)>)\s*$/;
+
+/** A text may end in the middle of an object: what stands before the line that cannot be read. */
+function readPart(text: string): unknown {
+  const whole = attempt(() => readYaml(text));
+  if (!(whole instanceof Error)) return whole;
+  const {line = 0} = (whole as Error & {readonly mark?: {readonly line?: number}}).mark ?? {};
+  // What is not closed is noticed at the end.
+  const before = [line, line - 1].map(end => attempt(() => readYaml(text.split('\n').slice(0, Math.max(0, end)).join('\n'))));
+  return before.find(value => !(value instanceof Error));
+}
+
+/** The kind of a part, by fields that no other kind has. A selector of plain labels is that of a Service. */
+function ofPart(value: Fields): Fields {
+  const spec = isObject(value['spec']) ? value['spec'] : value;
+  const made = (kind: string, own: Fields): Fields => ({kind, metadata: value['metadata'], spec: own});
+  if ('podSelector' in spec || 'ingress' in spec || 'egress' in spec) return value;
+  if (isObject(spec['template'])) return made('Deployment', spec);
+  if ('containers' in spec) return made('Pod', spec);
+  const ports = Array.isArray(spec['ports']) ? spec['ports'].filter(isObject) : [];
+  if ((isLabels(spec['selector']) && !('servers' in spec)) || ports.some(port => 'targetPort' in port || 'nodePort' in port))
+    return made('Service', spec);
+  if (ports.some(port => 'containerPort' in port)) return made('Pod', {containers: [{ports}]});
+  return value;
+}
+
+function isLabels(value: unknown): boolean {
+  return isObject(value) && Object.values(value).length > 0 && Object.values(value).every(each => typeof each !== 'object');
+}
+
+/** Labels without the field that they belong to, which the words above them name; and the first line after them. */
+function bareLabels(lines: readonly string[], start: number): readonly [Fields | null, number] {
+  const labels: Record<string, string> = {};
+  let at = start;
+  for (; at < lines.length; at++) {
+    const [, key, value = ''] = bareLabel.exec(lines[at] ?? '') ?? [];
+    if (key === undefined) break;
+    labels[key] = value.replace(/^["']|["']$/g, '');
+  }
+  if (at === start) return [null, start];
+  const above = lines
+    .slice(Math.max(0, start - maxAbove), start)
+    .filter(line => /\w/.test(line))
+    .at(-1);
+  const [word] = /\b(?:selectors?|labels?)\b/i.exec(above ?? '') ?? [];
+  if (word === undefined || bareLabel.test(above ?? '')) return [null, at];
+  return [/^s/i.test(word) ? {kind: 'Service', spec: {selector: labels}} : {kind: 'Pod', metadata: {labels}}, at];
+}
+
+const bareLabel =
+  /^\s{2,}((?:[\w.-]+\/)[\w.-]+|app|name|run|tier|component|role|release|instance|k8s-app|environment|env|version): (\S+)\s*$/;
+/** Lines between words about labels and these. */
+const maxAbove = 4;
+
+/** The objects that `kubectl describe` prints, each as its fields. Labels are one a line. */
+export const describedFields = once((lines: readonly string[]): readonly ReadonlyMap<string, string>[] => {
+  const found: Map<string, string>[] = [];
+  let last = '';
+  for (const line of lines) {
+    if (!line.includes(':') && !(last === 'Labels' && line.includes('='))) continue;
+    const text = undecorate(line);
+    const more = last === 'Labels' ? /^\s+([\w./-]+=\S*)\s*$/.exec(text)?.[1] : undefined;
+    const [, field = more === undefined ? '' : last, value = more ?? ''] = describedField.exec(text) ?? [];
+    if (field !== '' || /^\s*(?:> )?\w+:/.test(text)) last = field;
+    if (field === 'Name') found.push(new Map());
+    if (/^Pod Template:\s*$/.test(text))
+      found.push(new Map([...[found.at(-1)?.get('Name') ?? []].flat().map(name => ['Name', name] as const), ['Node', '']]));
+    // The first of pods is that of the pod, and others are of its containers.
+    const fields = found.at(-1) ?? (/^(?:NotReady)?Addresses$/.test(field) ? found[found.push(new Map()) - 1] : undefined);
+    if (field !== '' && value !== '') fields?.set(field, [fields.get(field) ?? [], value].flat().join());
+    else if (field === 'Endpoints') fields?.set(field, fields.get(field) ?? '<none>');
+  }
+  return found;
+});
+
+const describedField =
+  /^\s*(?:> )?(Name|Namespace|Node|Labels|IP|Port|NodePort|Endpoints|Addresses|NotReadyAddresses|Selector|TargetPort|LoadBalancer Ingress):\s*(.*?)\s*$/;
