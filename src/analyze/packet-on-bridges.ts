@@ -1,5 +1,5 @@
 import {type Address, parseAddress} from '../model/address.ts';
-import {bridgeCalls, bypassReason, podPorts, uplinkWithoutReturn} from '../model/node/bridges.ts';
+import {bridgeCalls, bypassReason, podPorts, uplinkWithoutReturn, sendsBack} from '../model/node/bridges.ts';
 import {holds} from '../model/intervals.ts';
 import {type Link, type NodeFacts, noNetworkFacts} from '../model/node/node-facts.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
@@ -65,16 +65,14 @@ interface Between {
 }
 
 /** Why a packet from one port of a bridge to another, or back to the same, is lost. */
-function obstacleOn(
-  bridge: PodBridge,
-  {outcome, packet, end, facts: {network = noNetworkFacts}}: Between,
-): Pick<PacketOutcome, 'verdict' | 'lost' | 'reason'> | null {
+function obstacleOn(bridge: PodBridge, {outcome, packet, end, facts}: Between): Pick<PacketOutcome, 'verdict' | 'lost' | 'reason'> | null {
   const {name, link} = bridge;
+  const {network = noNetworkFacts} = facts;
   const isItself = packet.source.value === end.value;
   const isolated = ({isIsolated}: Link): boolean => isIsolated;
   if (isItself) {
     // Without br_netfilter packets are routed by the node, which may send them back.
-    if (bridgeCalls(network, packet.family) !== 'on' || link?.isPromiscuous === true) return null;
+    if (bridgeCalls(network, packet.family) !== 'on' || sendsBack(link, facts)) return null;
     return (
       off(bridge, ({hairpin}) => hairpin === false, noReturn) ??
       off(bridge, isolated, 'the bridge sends nothing from an isolated port back to it')

@@ -35,6 +35,7 @@ export function readNodeFacts(node: NodeDump, api: ApiObjects): {readonly facts:
     allAddresses: own.length > 0,
     podCIDRs: podCIDRsOf(object),
     zone: object?.metadata.labels?.['topology.kubernetes.io/zone'] ?? null,
+    kernelVersion: object?.status?.nodeInfo?.kernelVersion ?? '',
     labels: object?.metadata.labels ?? {},
     onLink: interfaces.flatMap(({name, networks}) => networks.map(network => ({name, network}))),
     primaryInterface: interfaces.find(({addresses}) => addresses.some(address => hostIPs.includes(address)))?.name ?? null,
@@ -77,7 +78,7 @@ const policyRulesOf = once((node: NodeDump) => ({
   IPv6: parsePolicyRules(fileText(node, 'ip6-rules.json'), 'IPv6'),
 }));
 const sysctlsOf = once((node: NodeDump) => {
-  const own = parseSysctls(`${fileText(node, 'sysctls')}\n${fileText(node, 'interface-sysctls')}`);
+  const own = parseSysctls(['sysctls', 'interface-sysctls', 'asked-by-rules'].map(file => fileText(node, file)).join('\n'));
   const ofInterfaces = parseInterfaceSwitches(fileText(node, 'netconf.json'));
   return own === null || ofInterfaces === null ? (own ?? ofInterfaces) : new Map([...ofInterfaces, ...own]);
 });

@@ -121,6 +121,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   [kubeProxyLog]: redactLog,
   sysctls: redactSysctls,
   'interface-sysctls': redactSysctls,
+  'asked-by-rules': redactSysctls,
   'iptables-version': keepOnly(/^ip6?tables(?:-save)? v[\d.]+(?: \((?:nf_tables|legacy)\))?$/),
   'kube-proxy-version': text => (/^(?:Kubernetes )?v?\d+\.\d+/.test(text) ? `${knownVersion(text.trim())}\n` : keepOnly(/^$/)(text)),
   'kube-proxy-config.yaml': redactConfigText,

@@ -87,6 +87,10 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       return {kind: 'number', value: packet.family === 'IPv4' ? 4 : 6};
     case 'header length':
       return {kind: 'number', value: 5};
+    case 'length':
+      return lengthOf(packet, field.of === 'IPv6');
+    case 'content':
+      return packet.protocol === 'tcp' && packet.connection === undefined ? word() : unknown;
     case 'fragment offset':
       return {kind: 'number', value: 0};
     case 'hops':
@@ -97,6 +101,8 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       return packet.tos === undefined ? unknown : word(...classesOf(packet.tos >> 2));
     case 'realm':
       return at.environment.isWithoutRealms?.(packet.family) === true ? {kind: 'number', value: 0} : unknown;
+    case 'ipsec':
+      return at.environment.isWithoutIPsec === true ? word('missing', '0') : unknown;
     case 'tcp flags':
       if (packet.protocol !== 'tcp') return none;
       return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};
@@ -151,6 +157,15 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
     default:
       return connectionValue(field.name, at);
   }
+}
+
+/**
+ * The first packet of TCP is empty, and has at most 40 bytes of options; later ones, and those of other protocols, may have any content. The
+ * header of IPv6 names the length of what follows it.
+ */
+function lengthOf({family, protocol, connection}: Packet, isPayload: boolean): PacketValue {
+  const low = (family === 'IPv4' ? 20 : isPayload ? 0 : 40) + (protocol === 'tcp' ? 20 : 8);
+  return {kind: 'between', low, high: protocol === 'tcp' && connection === undefined ? low + 40 : 65_535};
 }
 
 /** A class of service as numbers and as names: `cs1`, `af31`, `ef`. */

@@ -103,8 +103,8 @@ function arrivesByBridge({packet: {origin, inInterface}, environment}: Evaluatio
 /** What holds for all numbers of a range alike. */
 function matchBetween({low, high}: PacketValue & {readonly kind: 'between'}, operator: NftOperator, right: Elements): Likelihood {
   const [asked, all] = [onlyRange(right), compareNumbers(low, operator, right)];
-  const isApart = asked !== null && (asked[1] < low || asked[0] > high);
-  return isApart || (operator !== '==' && operator !== '!=' && all === compareNumbers(high, operator, right)) ? all : null;
+  const isWhole = asked !== null && (asked[1] < low || asked[0] > high || (asked[0] <= low && high <= asked[1]));
+  return isWhole || (operator !== '==' && operator !== '!=' && all === compareNumbers(high, operator, right)) ? all : null;
 }
 
 /** Dates as text are in their own order: `2024-12-31 23:00:00`. One that is past decides. */

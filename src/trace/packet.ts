@@ -148,6 +148,10 @@ export interface Environment {
   arrivesBy?(packet: Packet, environment: Environment): string | null;
   /** The number of hops that packets of the node's own get over IPv4; null if unknown. */
   readonly ownHops?: number | null;
+  /** No packet is one of IPsec; left out or false if that is unknown. */
+  readonly isWithoutIPsec?: boolean;
+  /** Whether a program reads one of some queues of packets; null if unknown. */
+  readsQueue?(low: number, high: number): boolean | null;
   /** Whether no packet of a family gets a realm from the route that it takes. */
   isWithoutRealms?(family: Family): boolean;
   /** The names of the interfaces of a group, or of a kind; null if that is unknown. */

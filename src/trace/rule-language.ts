@@ -77,6 +77,8 @@ export type FieldName =
   | 'ethertype'
   | 'ip version'
   | 'header length'
+  | 'length'
+  | 'content'
   | 'fragment offset'
   | 'hops'
   /** The type of service, which the sender chooses unless a rule sets it. */
@@ -84,6 +86,8 @@ export type FieldName =
   /** Its upper part, a number or the name of a class. */
   | 'dscp'
   | 'realm'
+  /** Whether it came by IPsec, or leaves by it. */
+  | 'ipsec'
   | 'tcp flags'
   | 'iif'
   | 'oif'
@@ -157,6 +161,8 @@ export type Action =
   | {readonly kind: 'notrack'}
   /** TPROXY gives the packet to a program of the node. `goesOn`: later rules still see it. */
   | {readonly kind: 'capture'; readonly goesOn: boolean}
+  /** A program that reads one of these queues decides; where none does, the packet is dropped, or goes on if the queues are bypassed. */
+  | {readonly kind: 'queue'; readonly low: number; readonly high: number; readonly isBypassed: boolean}
   /** It changes nothing that matters to the packet's path. */
   | {readonly kind: 'noted'}
   | {readonly kind: 'unknown'; readonly reason: string};
@@ -186,5 +192,11 @@ export function namesSegmentSize(low: number, high: number): Condition | null {
 }
 
 const [smallestSegment, largestSegment] = [536, 9_000];
+
+/** `queue flags bypass to 1-3`, `--queue-balance 0:3 --queue-bypass`. Where the packet decides the number, it may be any. */
+export function queueOf(text: string): Action {
+  const [, low = '0', high = low] = / mod /.test(text) ? ['', '0', '65535'] : (/(\d+)(?:[-:](\d+))?/.exec(text) ?? []);
+  return {kind: 'queue', low: Number(low), high: Number(high), isBypassed: text.includes('bypass')};
+}
 
 export const isSyn = isOneOf({kind: 'binary', operator: '&', left: fieldOf('tcp flags'), right: {kind: 'constant', text: 'syn'}}, ['syn']);

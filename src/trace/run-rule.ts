@@ -98,6 +98,10 @@ function act<R extends RuleText>(run: RuleRun<R>, action: Action, at: At<R>): Br
       const captured = capture(branch, run.environment);
       return action.goesOn && captured.verdict === 'accept' ? {...branch, packet: captured.packet} : end(out, captured);
     }
+    case 'queue':
+      if (run.environment.readsQueue?.(action.low, action.high) === false)
+        return end(out, {...branch, verdict: action.isBypassed ? 'accept' : 'drop'});
+      return end(out, undecided(branch, 'the program that reads the queue of NFQUEUE decides'));
     case 'noted':
       return branch;
     case 'unknown':

@@ -57,6 +57,11 @@ const bridged = (hairpin: boolean, isolated = false): Given => ({
   links: [bridge(), port('veth1', hairpin, isolated), port('veth2', hairpin, isolated)],
   routes: [{dst: '10.244.11.0/24', dev: 'cni0', prefsrc: '10.244.11.1'}],
 });
+const promiscuous: Given = {
+  ...bridged(false),
+  links: [{...bridge(), flags: ['UP', 'LOWER_UP', 'PROMISC']}, port('veth1', false)],
+  change: given => withKernel(given, ''),
+};
 
 /** The interface of the node is a bridge, as on hosts of virtual machines. */
 const uplink = (ifname: string, hairpin: boolean) => ({
@@ -135,6 +140,13 @@ const podLinks = (flags: readonly string[], ...routes: readonly object[]): Given
   ],
   routes: [{...byDefault, dst: '10.244.11.5/32'}, ...routes].slice(routes.length > 0 ? 1 : 0),
 });
+const gateway = {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'};
+const onUplink = podLinks([], ...['10.244.11.4', '10.244.11.5'].map(dst => ({dst, dev: 'eth0'})), gateway);
+/** As AWS has them for pods with a security group, whose addresses are in the network of the node too. */
+const inOtherTable = [
+  ...[gateway, {dst: '10.244.11.0/24', dev: 'eth0'}],
+  ...[4, 5, 6, 9].map(last => ({dst: `10.244.11.${last}`, dev: 'veth9', table: '101'})),
+];
 const docker0 = (kind: string, ...ports: readonly object[]): Given => ({
   links: [
     {...up, ifname: 'docker0', mtu: 1500, linkinfo: {info_kind: kind}},
@@ -280,11 +292,16 @@ const cases: readonly Case[] = [
     says: 'hairpin_mode is 0 on 2 ports of cni0 (veth1, veth2)',
     silent: {
       'hairpin mode is on': bridged(true),
-      'the bridge is promiscuous': {
-        ...bridged(false),
-        links: [{...bridge(), flags: ['UP', 'PROMISC']}, port('veth1', false)],
-      },
       'the pods are on no bridge': {...bridged(false), routes: [{dst: '10.244.11.5', dev: 'veth7'}]},
+    },
+  },
+  {
+    ...{code: 'ST603', title: 'a promiscuous bridge of a kernel that lets packets forget their connections', severity: 'warning'},
+    fires: {...promiscuous, change: given => withKernel(given, '6.9.0-generic')},
+    says: 'hairpin_mode is 0 on 1 port of cni0 (veth1)',
+    silent: {
+      'an older kernel may keep them': {...promiscuous, change: given => withKernel(given, '6.8.0-45-generic')},
+      'the kernel is not known': promiscuous,
     },
   },
   {
@@ -668,14 +685,20 @@ const cases: readonly Case[] = [
       {dst: '10.244.11.4', dev: 'eth0'},
       {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
     ),
-    says: 'packets for endpoints on this node (10.244.11.4) leave by eth0, while those for others here go to an interface of their pod',
+    says: 'packets for endpoints on this node (10.244.11.4) leave by eth0, while pods here have interfaces of their own',
     silent: {
-      'all pods are behind it': podLinks([], ...['10.244.11.4', '10.244.11.5'].map(dst => ({dst, dev: 'eth0'})), {
-        dst: 'default',
-        gateway: '172.18.0.1',
-        dev: 'eth0',
-      }),
+      'no interface is a pod’s': {...onUplink, links: [{...up, ifname: 'eth0', mtu: 1500, link_netnsid: 0, linkinfo: {info_kind: 'veth'}}]},
+      'those of containers are ports of a bridge': {
+        ...onUplink,
+        links: [{...up, ifname: 'veth9', mtu: 1500, master: 'docker0', link_netnsid: 3, linkinfo: {info_kind: 'veth'}}],
+      },
     },
+  },
+  {
+    ...{code: 'ST611', title: 'packets to all pods of the node leave by the uplink, and interfaces of pods are there', severity: 'warning'},
+    fires: onUplink,
+    says: 'packets for endpoints on this node (10.244.11.4, 10.244.11.5) leave by eth0, while pods here have interfaces of their own',
+    silent: {'a table for what arrives by another interface names the pods': {...onUplink, routes: inOtherTable}},
   },
   {
     ...{code: 'ST611', title: 'one of two next hops to pods of another node is the address of no Node', severity: 'warning'},
@@ -920,7 +943,7 @@ const cases: readonly Case[] = [
   {
     ...{code: 'ST611', title: 'pods here have no route, and others here have one of their own', severity: 'warning'},
     fires: {routes: [...podsAtGateway.routes, {dst: '10.244.11.6', dev: 'cali6'}]},
-    says: 'packets for endpoints on this node (10.244.11.4, 10.244.11.5) go to the default gateway 172.18.0.1, while those for others here go to an interface of their pod: what',
+    says: 'packets for endpoints on this node (10.244.11.4, 10.244.11.5) go to the default gateway 172.18.0.1, while pods here have interfaces of their own: what',
     silent: {
       'none has one': podsAtGateway,
       'a table for their interface names them': {
@@ -1004,6 +1027,10 @@ const flannelRules = (given: Scenario, guarded: boolean): void => {
       .replace(jump, found => `-A POSTROUTING -j FLANNEL-POSTRTG\n${found}\n${own.join('\n')}`),
   );
 };
+
+function withKernel(given: Scenario, kernelVersion: string): void {
+  given.nodeObject('node-a', node => ({...node, status: {...node.status, nodeInfo: {...node.status?.nodeInfo, kernelVersion}}}));
+}
 
 describe("ST612: kube-proxy's mark stays on packets in a tunnel", () => {
   const expected = {code: 'ST612', severity: 'warning', node: 'node-a', family: 'IPv4'};

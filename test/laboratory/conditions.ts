@@ -1051,7 +1051,7 @@ export const conditions: readonly Scenario[] = [
   {name: 'iprange-destinations', load: [rules('raw', '-A PREROUTING -m iprange --dst-range 10.96.1.2-10.96.1.3 -j DROP')]},
   {name: 'netmap', load: [rules('nat', '-I PREROUTING -d 10.96.1.2/32 -j NETMAP --to 10.97.1.2/32')]},
   {name: 'redirect-output', load: [rules('nat', '-I OUTPUT -p tcp --dport 80 -j REDIRECT --to-ports 15001')]},
-  {name: 'nfqueue-bypass', load: [rules('filter', '-I FORWARD -j NFQUEUE --queue-num 5 --queue-bypass')]},
+  {name: 'nfqueue-bypass', load: [rules('filter', '-I FORWARD -j NFQUEUE --queue-num 5 --queue-bypass')], ...decided},
   {name: 'nfqueue', load: [rules('filter', '-I FORWARD -d 10.244.11.5/32 -j NFQUEUE --queue-num 5')]},
   {name: 'postrouting-drop', load: [rules('mangle', '-A POSTROUTING -o cali5 -j DROP')]},
   {name: 'snat-pods-outside', load: [rules('nat', '-I POSTROUTING -s 10.244.0.0/16 ! -d 10.244.0.0/16 -j SNAT --to-source 172.18.0.11')]},
@@ -1068,7 +1068,7 @@ export const conditions: readonly Scenario[] = [
   {name: 'nat-return-pods', load: [rules('nat', '-I PREROUTING -i cali4 -j RETURN')]},
   {name: 'postrouting-return-unmarked', load: [rules('nat', '-I POSTROUTING -m mark ! --mark 0x4000/0x4000 -j RETURN')]},
   {name: 'postrouting-return-marked', load: [rules('nat', '-I POSTROUTING -m mark --mark 0x4000/0x4000 -j RETURN')]},
-  {name: 'string-unused', load: [rules('filter', '-I FORWARD -m string --string "evil" --algo bm -j DROP')]},
+  {name: 'string-unused', load: [rules('filter', '-I FORWARD -m string --string "evil" --algo bm -j DROP')], ...decided},
   {name: 'u32', load: [rules('filter', '-I FORWARD -m u32 --u32 "6&0xFF=17" -j DROP')]},
   {name: 'owner', load: [rules('filter', '-A OUTPUT -m owner --uid-owner 12345 -j DROP')]},
   {name: 'owner-root', load: [rules('filter', '-A OUTPUT -m owner --uid-owner 0 -d 10.244.0.0/16 -j DROP')]},
@@ -1239,5 +1239,78 @@ export const conditions: readonly Scenario[] = [
         ...['-A INPUT -s 172.18.0.0/16 -j ACCEPT', '-A INPUT -s 10.244.0.0/16 -j ACCEPT'],
       ),
     ],
+  },
+  // What the first packet of a connection always or never has, and what the kernel knows beside rules.
+  {name: 'length-of-syn', isAboutPods: true, load: [rules('filter', '-I FORWARD -p tcp --syn -m length --length 40:100 -j DROP')]},
+  {
+    name: 'length-of-no-syn',
+    load: [
+      rules('mangle', '-A PREROUTING -p tcp --syn -m length ! --length 40:100 -j DROP'),
+      nftChain('forward priority 0; policy accept;', 'tcp flags & (fin | syn | rst | ack) == syn meta length > 120 drop'),
+    ],
+    ...decided,
+  },
+  {
+    name: 'string-lacking',
+    load: [rules('filter', '-I FORWARD -p tcp --dport 8080 --syn -m string ! --string "GET /" --algo bm -j DROP')],
+    isAboutPods: true,
+  },
+  {name: 'nfqueue-of-nobody', isAboutPods: true, load: [rules('mangle', '-A FORWARD -j NFQUEUE --queue-balance 0:3')]},
+  {
+    name: 'policy-of-ipsec',
+    load: [
+      rules(
+        'filter',
+        '-I FORWARD -o eth0 -d 10.244.12.0/24 -j DROP',
+        '-I FORWARD -o eth0 -d 10.244.12.0/24 -m policy --dir out --pol ipsec -j ACCEPT',
+      ),
+    ],
+    isAboutPods: true,
+  },
+  {
+    name: 'policy-of-none',
+    load: [rules('filter', '-I FORWARD -i eth0 -s 10.244.12.0/24 -m policy --dir in --pol none -j DROP')],
+  },
+  {
+    name: 'nft-ipsec-accepted',
+    load: [nftChain('forward priority -5; policy accept;', 'iifname "eth0" meta ipsec exists accept', 'iifname "eth0" ct state new drop')],
+    isAboutPods: true,
+  },
+  {
+    name: 'nft-counted-set',
+    load: [
+      nft(`table inet acct {
+ set seen { type ipv4_addr; size 65535; flags dynamic,timeout; timeout 1h; }
+ chain f { type filter hook forward priority -5; policy accept; update @seen { ip saddr counter }; }
+}
+`),
+    ],
+    ...decided,
+  },
+  {
+    name: 'calico-to-host-dropped',
+    load: [
+      rules(
+        'filter',
+        ...[':cali-INPUT -', ':cali-wl-to-host -', '-I INPUT -j cali-INPUT', '-A cali-INPUT -i cali+ -g cali-wl-to-host'],
+        '-A cali-wl-to-host -m comment --comment "Configured DefaultEndpointToHostAction" -j DROP',
+      ),
+    ],
+    isAboutPods: true,
+  },
+  // Where the pods are that are here.
+  {
+    name: 'pods-by-uplink',
+    load: [sh('ip route replace 10.244.11.4 dev eth0; ip route replace 10.244.11.5 dev eth0')],
+    isAboutPods: true,
+  },
+  {
+    name: 'pods-network-by-uplink',
+    load: [sh('ip route del 10.244.11.4; ip route del 10.244.11.5; ip route add 10.244.11.0/24 dev eth0')],
+  },
+  {
+    name: 'promiscuous-bridge',
+    load: [bridgeOfPods, sh('ip link set cni0 promisc on; for n in 4 5; do bridge link set dev cali$n hairpin off; done')],
+    isIPv4Only: true,
   },
 ];

@@ -1,3 +1,4 @@
+import {release} from 'node:os';
 import {join} from 'node:path';
 import {collectNode} from '../../src/collect/node/collect-node.ts';
 import {CommandFailed, type Transport} from '../../src/collect/node/transport.ts';
@@ -151,7 +152,10 @@ const apiOf = ({family, hasNoPodCIDRs}: Cluster): ApiObjects =>
     nodes: (['node-a', 'node-b'] as const).map(name => ({
       metadata: {name},
       spec: hasNoPodCIDRs === true ? {} : {podCIDR: inFamily(family, name === 'node-a' ? '10.244.11.0/24' : '10.244.12.0/24')},
-      status: {addresses: [{type: 'InternalIP', address: parseAddress(inFamily(family, senders[name].address))?.text ?? ''}]},
+      status: {
+        addresses: [{type: 'InternalIP', address: parseAddress(inFamily(family, senders[name].address))?.text ?? ''}],
+        nodeInfo: {kernelVersion: release()},
+      },
     })),
     pods: Object.entries(podNames).map(([address, name]) => ({
       metadata: {name, namespace: 'shop'},

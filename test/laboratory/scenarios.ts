@@ -581,7 +581,7 @@ export const scenarios: readonly Scenario[] = [
     ],
   },
   {name: 'connlimit-huge', load: [rules('filter', '-I FORWARD -p tcp --syn -m connlimit --connlimit-above 50000 -j REJECT')]},
-  {name: 'length-small', load: [rules('mangle', '-A FORWARD -p tcp -m length --length 0:39 -j DROP')]},
+  {name: 'length-small', load: [rules('mangle', '-A FORWARD -p tcp -m length --length 0:39 -j DROP')], isDecided: true},
   {
     name: 'tproxy-nobody',
     load: [

@@ -253,6 +253,7 @@ function plantedFiles(): Readonly<Record<string, readonly string[]>> {
     metrics: linesOf(/metrics$/),
     sysctls: linesOf(/sysctls$/),
     'interface-sysctls': [...plantedIn(['net.ipv4.conf.eth0.rp_filter = 1', `net.ipv4.conf.${word}.rp_filter = 1`])],
+    'asked-by-rules': [...plantedIn(['net.xfrm.states = 2', 'net.xfrm.policies = 4', 'net.netfilter.queues = 0,3'])],
     'nft.txt': linesOf(/nft[^/]*\.txt$|nft\/.*\.txt$/),
     'nft.json': [JSON.stringify({nftables: plantedDocuments(nft)}), ...values.map(value => JSON.stringify({nftables: value}))],
     'addresses.json': lists(json(/addresses\.json$/)),

@@ -57,6 +57,8 @@ export function environmentOf(
     interfaces,
     gatewayTo: packet => gatewayTo(facts, packet),
     ownHops: sysctlNumber(facts.network ?? noNetworkFacts, 'net.ipv4.ip_default_ttl'),
+    isWithoutIPsec: ['states', 'policies'].every(name => sysctlNumber(facts.network ?? noNetworkFacts, `net.xfrm.${name}`) === 0),
+    readsQueue: (low, high) => readsQueue(facts, low, high),
     isWithoutRealms: family => isWithoutRealms(facts.network ?? noNetworkFacts, family),
     localAddresses: family => localRanges(facts)[family],
     inSet: (name, packet, directions, questions) => (sets === undefined ? null : isInSet(sets, name, packet, directions, questions)),
@@ -75,6 +77,12 @@ export function environmentOf(
 function gatewayTo({network = noNetworkFacts}: NodeFacts, packet: Packet): string | null {
   const route = routeOf(network, packet.destination, routeQuery(packet));
   return !('dev' in route) || (route.kind === 'unicast' && route.gateways !== undefined) ? null : (route.gateway ?? '');
+}
+
+function readsQueue({network}: NodeFacts, low: number, high: number): boolean | null {
+  const queues = network?.sysctls?.get('net.netfilter.queues')?.match(/\d+/g) ?? [];
+  if (network?.sysctls?.has('net.netfilter.queues') !== true) return null;
+  return queues.some(queue => low <= Number(queue) && Number(queue) <= high);
 }
 
 function linksWith({network}: NodeFacts, property: LinkProperty, value: string): readonly string[] | null {

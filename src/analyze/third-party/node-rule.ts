@@ -31,6 +31,10 @@ export const acceptsPackets = does(['ACCEPT'], /(?:^| )accept(?: |$)/);
 export function acceptsIPsec(rule: NodeRule): boolean {
   return acceptsPackets(rule) && /-m policy .*--pol ipsec|(?:^| )(?:rt ipsec|meta (?:secpath|ipsec)|ipsec (?:in|out)) /.test(rule.text);
 }
+/** It refuses packets with some content, whatever connection they are of. */
+export function filtersContent(rule: NodeRule): boolean {
+  return refusesPackets(rule) && / -m string (?!.*! --(?:hex-)?string)/.test(rule.text);
+}
 export const rewrites = does(['DNAT', 'REDIRECT', 'NETMAP'], /(?:^| )(?:dnat|redirect)(?: |$)/);
 export const setsMark = does(['MARK', 'CONNMARK'], /(?:^| )(?:meta|ct) mark set /);
 /** It sets what rules of policy routing ask for. */
@@ -69,8 +73,8 @@ export function leadsAstray(rule: NodeRule): boolean {
 
 /** A rule that carries out network policies, or leads to those that do. */
 export function isOfPolicy(rule: NodeRule): boolean {
-  // Calico drops what it knows no workload for: no policy says so.
-  if (/Unknown interface/i.test(rule.text)) return false;
+  // Calico drops what it knows no workload for, and by a setting what pods send to their node: no policy says so.
+  if (/Unknown interface|DefaultEndpointToHostAction/i.test(rule.text)) return false;
   if ('target' in rule) return isPolicyChain(rule.chain) || isPolicyChain(rule.target?.name ?? '');
   return (
     / (?:calico|antrea|kube-router|.*network-?polic.*)$/.test(rule.table) ||

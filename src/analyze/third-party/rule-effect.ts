@@ -21,6 +21,7 @@ import {
   acceptsPackets,
   decidedAt,
   decides,
+  filtersContent,
   interceptorOf,
   isOfPolicy,
   isUnconditional,
@@ -169,7 +170,7 @@ function undetermined(
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
   if (rule === undefined || effectCase.isOwn(rule)) return null;
   const limit = limitOf(rule);
-  const isMinor = masquerades(rule) || isOfPolicy(rule) || acceptsIPsec(rule) || limit?.isHigh === true;
+  const isMinor = masquerades(rule) || isOfPolicy(rule) || acceptsIPsec(rule) || filtersContent(rule) || limit?.isHigh === true;
   const said =
     limit === null
       ? {detail}

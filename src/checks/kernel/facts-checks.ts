@@ -1,6 +1,6 @@
-import {nodeObject} from '../../expect/api-index.ts';
 import type {Family} from '../../model/address.ts';
-import {bridgeCalls, bridgeSwitch, bypassReason, uplinkWithoutReturn} from '../../model/node/bridges.ts';
+import {nodeObject} from '../../expect/api-index.ts';
+import {bridgeCalls, bridgeSwitch, bypassReason, sendsBack, uplinkWithoutReturn} from '../../model/node/bridges.ts';
 import {type ConnectionStatistics, isOlderKernel, sysctlNumber, trackedConnections} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
@@ -105,7 +105,7 @@ const table = [
         if (bridgeCalls(networkOf(context), family) !== 'on') continue;
         for (const {name, link, ports, endpoints} of podBridges(context, family)) {
           const off = ports.filter(({hairpin}) => hairpin === false);
-          if (off.length === 0 || link?.isPromiscuous) continue;
+          if (off.length === 0 || sendsBack(link, context.facts)) continue;
           const which = off.length === ports.length ? plural(off.length, 'port') : `${off.length} of ${plural(ports.length, 'port')}`;
           const message = `hairpin_mode is 0 on ${which} of ${name} (${someOf(off.map(port => port.name))}): if a Service sends a pod's packets to the pod itself, they are lost. ${endpointsOn(endpoints)}`;
           yield {family, message, commands: off.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} hairpin on`)};
@@ -191,7 +191,7 @@ const table = [
     remedy: 'Restart kube-proxy on this node: it sets them when it starts. Then find out what changed them.',
     *find(context) {
       if (context.config.mode.value !== 'ipvs') return;
-      const kernel = nodeObject(context.api, context.node.name)?.status?.nodeInfo?.kernelVersion ?? '';
+      const {kernelVersion: kernel = ''} = context.facts;
       const reuse = setsReuseMode(context.config.version.value, kernel);
       const wanted = [
         {name: 'expire_nodest_conn', value: 1, effect: 'packets of connections to removed endpoints are dropped without an answer'},

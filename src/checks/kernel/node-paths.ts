@@ -307,7 +307,7 @@ export function downTunnel(facts: NodeFacts): string | null {
 }
 
 /**
- * Endpoints of this node to which packets take the default gateway, or leave by the interface of the node's address, while others here have
+ * Endpoints of this node to which packets take the default gateway, or leave by the interface of the node's address, while pods here have
  * interfaces of their own. Tables for packets by some interface may name those whose network asks the gateway for them, such as pods with a
  * security group of AWS.
  */
@@ -317,15 +317,20 @@ export function podsWithoutRoute(
   {gateway, isUsual}: NonNullable<ReturnType<typeof defaultRoute>>,
 ): readonly {readonly way: string; readonly addresses: readonly string[]}[] {
   const single = bitsOf(family);
-  const named = new Set((networkOf(context).routes[family] ?? []).flatMap(({to}) => (to.prefix === single ? [to.base] : [])));
+  const named = new Map(
+    (networkOf(context).routes[family] ?? []).flatMap(({to, table}) => (to.prefix === single ? [[to.base, table === 'main']] : [])),
+  );
   const [own, others] = partition(
     routesToPods(context, family).filter(({node}) => node === context.node.name),
     ({address}) => named.has(address.value),
   );
   const hasOwn = own.some(({route}) => route.kind === 'unicast' && route.gateway === null);
+  const leaving = [...own, ...others].filter(
+    ({address, route}) => named.get(address.value) !== false && leavesByUplink(context.facts, route),
+  );
   const textsOf = (pods: typeof own): readonly string[] => pods.map(({address}) => address.text);
   return [
     {way: `go to the default gateway ${gateway}`, addresses: textsOf(hasOwn ? others.filter(({route}) => isUsual(route)) : [])},
-    {way: `leave by ${context.facts.primaryInterface}`, addresses: textsOf(own.filter(({route}) => leavesByUplink(context.facts, route)))},
+    {way: `leave by ${context.facts.primaryInterface}`, addresses: textsOf(leaving)},
   ].filter(({addresses}) => addresses.length > 0);
 }

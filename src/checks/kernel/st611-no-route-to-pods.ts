@@ -170,7 +170,7 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
   for (const {way, addresses} of own)
     yield {
       severity: 'warning',
-      message: `packets for endpoints on this node (${someOf(addresses)}) ${way}, while those for others here go to an interface of their pod: what Services send there may not arrive.`,
+      message: `packets for endpoints on this node (${someOf(addresses)}) ${way}, while pods here have interfaces of their own: what Services send there may not arrive.`,
       remedy: 'Delete the pod: another one gets a route. The log of the network plugin on this node may say why this one has none.',
       ...run(commandLine`ip route get ${addresses[0] ?? ''}`),
     };

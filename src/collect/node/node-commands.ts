@@ -100,7 +100,44 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
   // Counts since the node was booted: what grows while it is read is lost now.
   if (read.has('conntrack-stats')) commands.push(connectionCounts('conntrack-stats-after'));
   if (hasIpvs || hasSets) commands.push({file: 'ipset-save', variants: [{commands: [['ipset', 'save']]}]});
+  if (dumpHolds(read, '-m policy ') || dumpHolds(read, 'NFQUEUE') || holdsOtherTables(read)) commands.push(askedByRules);
   return commands;
+}
+
+/** What rules ask for beside addresses and interfaces: whether any packet is one of IPsec, and which queues programs read. */
+const askedByRules: NodeCommand = {
+  file: 'asked-by-rules',
+  variants: [
+    {
+      commands: [
+        ['ip', 'xfrm', 'state', 'count'],
+        ['ip', 'xfrm', 'policy', 'count'],
+        ['grep', '-rs', '', '/proc/net/netfilter'],
+      ],
+      join: outputs => asAnswers(Buffer.concat(outputs).toString('latin1')),
+      keepsPart: true,
+    },
+  ],
+};
+
+/** In the form of sysctls. The file of queues is there once a program asked for one. */
+function asAnswers(text: string): Buffer {
+  const states = /^\s*SAD count (\d+)/m.exec(text)?.[1];
+  const policies = /^\s*SPD IN +(\d+) OUT +(\d+) FWD +(\d+)/m.exec(text)?.slice(1);
+  const queues = [...text.matchAll(/\/nfnetlink_queue: *(\d+)/g)].map(([, queue]) => queue);
+  return Buffer.from(
+    [
+      ...(states === undefined ? [] : [`net.xfrm.states = ${states}\n`]),
+      ...(policies === undefined ? [] : [`net.xfrm.policies = ${policies.reduce((sum, count) => sum + Number(count), 0)}\n`]),
+      ...(text.includes('/proc/net/netfilter/') ? [`net.netfilter.queues = ${queues.join(',')}\n`] : []),
+    ].join(''),
+  );
+}
+
+/** Tables of nftables that neither iptables nor kube-proxy writes. */
+function holdsOtherTables(read: ReadonlyMap<string, Buffer>): boolean {
+  const names = read.get(nftNames.file)?.toString('utf8').split('\n') ?? [];
+  return names.some(name => !/^(?:ip6? (?:raw|mangle|nat|filter|security|kube-proxy))?$/.test(name));
 }
 
 const journalUnits = ['kube-proxy', 'k3s', 'k3s-agent', 'snap.microk8s.daemon-kubelite', 'k0sworker'] as const;

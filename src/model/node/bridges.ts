@@ -1,5 +1,5 @@
 import type {Family} from '../address.ts';
-import {type Link, type NetworkFacts, sysctlNumber} from './node-facts.ts';
+import {isOlderKernel, type Link, type NetworkFacts, type NodeFacts, sysctlNumber} from './node-facts.ts';
 
 /** The switch by which packets that cross a bridge pass the rules of iptables and nftables. */
 export function bridgeSwitch(family: Family): string {
@@ -19,6 +19,14 @@ export function bypassReason(network: NetworkFacts, family: Family, bridge: Link
   const state = bridgeCalls(network, family);
   if (state === 'on' || bridge?.callsIptables[family] === true) return null;
   return state === 'off' ? `${bridgeSwitch(family)} is 0` : `br_netfilter is not loaded, so that ${bridgeSwitch(family)} does not exist`;
+}
+
+/**
+ * Whether a promiscuous bridge takes in itself what it would send back to the port it came from. Newer kernels let such a packet forget its
+ * connection: its answer is not translated back (`br_pass_frame_up`). Older ones got that in fixes of theirs, and nothing shows which.
+ */
+export function sendsBack(link: Link | undefined, {kernelVersion = ''}: NodeFacts): boolean {
+  return link?.isPromiscuous === true && isOlderKernel(kernelVersion, [6, 9]) !== false;
 }
 
 /** The one port of a bridge that leads to other hosts: all others lead to pods or machines of the node. Null if that is not known. */

@@ -16,6 +16,8 @@ export interface NodeFacts {
   /** The addresses of its pods that are known, in a family without a podCIDR: by pods, endpoints and routes. */
   readonly podAddresses?: (family: Family) => readonly string[];
   readonly zone: string | null;
+  /** As the Node has it: `5.4.0-150-generic`. */
+  readonly kernelVersion?: string;
   /** Labels of the Node, by which `topologyKeys` of Services pick endpoints. */
   readonly labels: Readonly<Record<string, string>>;
   /** Name of the interface with the node's address; null if it was not read. */

@@ -162,10 +162,18 @@ export const linksOfPods = once((facts: NodeFacts): ReadonlySet<string> => {
   return new Set(named.filter(dev => dev !== null && dev !== primaryInterface && podsBehind(network, dev)) as readonly string[]);
 });
 
-/** Whether packets for a pod of the node leave by the interface of the node's address, while others here have interfaces of their own. */
+/** Whether packets for a pod of the node leave by the interface of the node's address, while pods here have interfaces of their own. */
 export function leavesByUplink(facts: NodeFacts, route: RouteResult): boolean {
-  return route.kind === 'unicast' && route.dev === facts.primaryInterface && route.gateway === null && linksOfPods(facts).size > 0;
+  return route.kind === 'unicast' && route.dev === facts.primaryInterface && route.gateway === null && hasLinksOfPods(facts);
 }
+
+/** A link to another network namespace, which is no port of a bridge as those of containers are, and in no network of the node. */
+const hasLinksOfPods = once((facts: NodeFacts): boolean => {
+  const inNetworks = new Set(facts.onLink?.flatMap(({name, network}) => (/^fe80:|\/(?:32|128)$/.test(network) ? [] : name)));
+  const isOfPod = ({name, isPeerElsewhere, isUp, master}: Link): boolean =>
+    isPeerElsewhere && isUp && master === null && !inNetworks.has(name);
+  return linksOfPods(facts).size > 0 || facts.network?.links?.some(isOfPod) === true;
+});
 
 /** The default gateway to which the node sends packets for an address, while other pods have links of their own; null if it does not. */
 export function gatewayInPlaceOfLink({network = noNetworkFacts}: NodeFacts, destination: Address, query: RouteQuery): string | null {

@@ -129,10 +129,12 @@ function readSetStatement(reader: TokenReader): NftStatement {
   const operation = reader.next();
   const set = reader.next();
   if (!set.startsWith('@') || reader.peek() !== '{') return readUnknown(reader, start);
-  const inside = new TokenReader(reader.braces());
+  const text = reader.braces();
+  const inside = new TokenReader(text);
   const key = readExpression(inside);
+  const isUnderstood = inside.atEnd || ['timeout', 'expires', 'comment', 'counter', 'last', ':'].includes(inside.peek());
   // A limit inside the braces is a condition.
-  if (key === null || !(inside.atEnd || ['timeout', 'expires', 'comment', ':'].includes(inside.peek()))) return readUnknown(reader, start);
+  if (key === null || !isUnderstood || / (?:limit|quota|ct count) /.test(text)) return readUnknown(reader, start);
   return {kind: 'set', operation, set: set.slice(1), key};
 }
 

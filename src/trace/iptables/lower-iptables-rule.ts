@@ -13,6 +13,7 @@ import {
   type LoweredRule,
   namesSegmentSize,
   never,
+  queueOf,
 } from '../rule-language.ts';
 
 /** A rule of iptables in the language of the walker. What is not understood stays an unknown condition or action. */
@@ -75,6 +76,8 @@ function lowerMatch(match: Match): readonly Condition[] {
   if (name === 'comment' || name === 'nfacct') return [];
   if (name === 'owner') return options.flatMap(ownerOption);
   if (name === 'addrtype') return addressTypes(match);
+  if (name === 'policy') return options.flatMap(policyOption);
+  if (name === 'string') return options.flatMap(contentOption);
   // Only connections that a helper expects have one.
   if (name === 'helper') return options.map(({negated}) => constantly(negated));
   if (extensionHeaders.has(name) || (name === 'ipv6header' && options.every(isOfExtension))) return [never];
@@ -95,6 +98,21 @@ function ownerOption(option: RuleOption): readonly Condition[] {
   if (flag === '--socket-exists') return [exists];
   const asked = unknown('owner', [option]);
   return negated ? [{kind: 'any', of: [exists, asked], not: false}] : [exists, asked];
+}
+
+/** A few bytes may be among those of the headers, which are searched too; where the search begins and ends does not matter without content. */
+function contentOption(option: RuleOption): readonly Condition[] {
+  const {flag, values, negated} = option;
+  if (!/string$/.test(flag)) return [];
+  const bytes = (values[0] ?? '').replaceAll(/\|([\da-f ]*)\|/gi, (_, hex: string) => '.'.repeat(hex.replaceAll(' ', '').length / 2));
+  return [bytes.length < 4 ? unknown('string', [option]) : isOneOf(fieldOf('content'), [values[0] ?? ''], negated)];
+}
+
+/** What it asks of the policy beside its being there is not modeled. */
+function policyOption(option: RuleOption): readonly Condition[] {
+  const {flag, values} = option;
+  if (flag === '--dir' || flag === '--strict' || flag === '--next') return [];
+  return [flag === '--pol' ? isOneOf(fieldOf('ipsec'), [values[0] === 'none' ? 'missing' : 'exists']) : unknown('policy', [option])];
 }
 
 /** No packet that is walked has such a header, and without it the module matches nothing, negated or not. */
@@ -136,6 +154,7 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
   tos: option => maskedEquals('tos', option),
   dscp: ({flag, values, negated}) =>
     flag === '--dscp' ? isOneOf(binary('&', fieldOf('tos'), number(0xfc)), [String(Number(values[0]) << 2)], negated) : null,
+  length: ({values, negated}) => isOneOf(fieldOf('length'), [portRange(values[0] ?? '')], negated),
   ttl: hopsOption,
   hl: hopsOption,
   connlabel: ({flag, values, negated}) => (flag === '--label' ? isOneOf(fieldOf('ct label'), [values[0] ?? ''], negated) : null),
@@ -315,8 +334,7 @@ function lowerTarget(target: Target | null): readonly Action[] {
 /** The kernel allows no jump to a missing chain: the packet continues, and the comparison of rules reports the broken jump. */
 function otherTarget(name: string): Action {
   if (targetsWithoutEffect.has(name) || name.startsWith('KUBE-')) return {kind: 'noted'};
-  const reason = name === 'NFQUEUE' ? 'the program that reads the queue of NFQUEUE decides' : `target ${name} is not known`;
-  return {kind: 'unknown', reason};
+  return {kind: 'unknown', reason: `target ${name} is not known`};
 }
 
 const targets: Readonly<Record<string, (target: Target) => Action>> = {
@@ -347,6 +365,7 @@ const targets: Readonly<Record<string, (target: Target) => Action>> = {
     options.some(({flag}) => flag === '--map-mark') ? {kind: 'assign', to: 'mark', value: {kind: 'unknown'}} : {kind: 'noted'},
   TPROXY: () => ({kind: 'capture', goesOn: false}),
   NOTRACK: () => ({kind: 'notrack'}),
+  NFQUEUE: ({options}) => queueOf(options.map(({flag, values}) => `${flag} ${values.join(' ')}`).join(' ')),
 };
 
 function optionOf({options}: Target, name: string): string {

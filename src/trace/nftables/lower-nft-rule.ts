@@ -17,6 +17,7 @@ import {
   isSyn,
   namesSegmentSize,
   never,
+  queueOf,
   type LoweredRule,
   type Step,
 } from '../rule-language.ts';
@@ -98,6 +99,7 @@ function lowerUnknown(text: string, isLast: boolean): Step {
   const option = ofOption(text);
   if (option !== null) return {conditions: [option], action: null};
   // Where no program listens, the packet goes on with the next rule. Which do is not read.
+  if (text.startsWith('queue')) return {conditions: [], action: queueOf(text)};
   if (text.startsWith('tproxy ')) return {conditions: [{kind: 'unknown', text}], action: {kind: 'capture', goesOn: true}};
   if (!isLast || isCondition.test(text)) return {conditions: [{kind: 'unknown', text}], action: null};
   return {conditions: [{kind: 'unknown', text}], action: {kind: 'unknown', reason: `${text} is not known`}};
@@ -207,6 +209,7 @@ const fieldsOfHeaders: ReadonlyMap<string, FieldName> = new Map([
   ['ip nexthdr', 'protocol'],
   ['ip version', 'ip version'],
   ['ip hdrlength', 'header length'],
+  ['ip length', 'length'],
   ['ip ttl', 'hops'],
   ['ip hoplimit', 'hops'],
   ['ip dscp', 'dscp'],
@@ -219,12 +222,14 @@ const fieldsOfHeaders: ReadonlyMap<string, FieldName> = new Map([
 
 const names: ReadonlyMap<string, FieldName> = new Map([
   ['meta l4proto', 'protocol'],
+  ['meta length', 'length'],
   ['meta mark', 'mark'],
   ['meta nfproto', 'nfproto'],
   ['meta protocol', 'ethertype'],
   ['meta pkttype', 'packet type'],
   ['meta time', 'time'],
   ['meta rtclassid', 'realm'],
+  ...['meta ipsec', 'meta secpath', 'rt ipsec'].map((word): readonly [string, FieldName] => [word, 'ipsec']),
   ...['skuid', 'skgid', 'cgroup'].map((word): readonly [string, FieldName] => [`meta ${word}`, 'owner']),
   ['ct state', 'ct state'],
   ['ct status', 'ct status'],

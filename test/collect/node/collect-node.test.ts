@@ -370,6 +370,31 @@ describe('one node', () => {
     expect(textOf(old, 'interface-sysctls')).toBe('net.ipv4.conf.eth0.forwarding = 1\n');
   });
 
+  test('what rules ask for is read where some may ask: counts of IPsec, and the queues that programs read', async () => {
+    const queues =
+      '/proc/net/netfilter/nf_log: 2 NONE (nfnetlink_log)\n/proc/net/netfilter/nfnetlink_queue:    3  11709     0 2 65531     0     0        0  1\n';
+    const answers = {
+      ...besides,
+      ...{
+        'ip -j addr': '[]',
+        'ip -j -4 netconf': '[]',
+        'ip xfrm state count': '\t SAD count 2\n',
+        'ip xfrm policy count': '\t SPD IN  1 OUT 2 FWD 1\n',
+      },
+      'grep -rs  /proc/net/netfilter': queues,
+    };
+    const asked = async (rule: string) =>
+      textOf(
+        await collect(new FakeNode({...answers, 'iptables-save': `*filter\n:FORWARD ACCEPT [0:0]\n${rule}\nCOMMIT\n`})),
+        'asked-by-rules',
+      );
+    expect(await asked('-A FORWARD -j NFQUEUE --queue-num 3')).toBe(
+      'net.xfrm.states = 2\nnet.xfrm.policies = 4\nnet.netfilter.queues = 3\n',
+    );
+    expect(await asked('-A FORWARD -m policy --dir in --pol none -j DROP')).not.toBeUndefined();
+    expect(await asked('-A FORWARD -j ACCEPT')).toBeUndefined();
+  });
+
   test('the switch for loopback addresses is read of each interface where kube-proxy in iptables mode finds it off', async () => {
     const folder = '/proc/sys/net/ipv4/conf';
     const asked = async (sysctl: string, rules: string) => {

@@ -90,7 +90,7 @@ describe('the statements of a rule', () => {
       .map(({text}) => text.split(' ').slice(0, 2).join(' '));
     expect(rules.every(rule => rule.statements().length > 0)).toBe(true);
     expect(new Set(unknown)).toEqual(
-      new Set(['ct count', 'icmp type', 'limit rate', 'meta hour', 'quota name', 'socket transparent', 'tcp dport']),
+      new Set(['add @lim', 'ct count', 'icmp type', 'limit rate', 'meta hour', 'quota name', 'socket transparent', 'tcp dport']),
     );
   });
 });

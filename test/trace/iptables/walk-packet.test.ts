@@ -445,6 +445,27 @@ describe('targets', () => {
     expect(end).toMatchObject({verdict: 'undecided', destination: null, reason: expect.stringContaining(target.split(' ')[0] ?? '')});
   });
 
+  test.each([
+    ['--queue-num 4', [3, 5], 'drop'],
+    ['--queue-num 4 --queue-bypass', [3, 5], 'accept'],
+    ['--queue-balance 3:4 --queue-bypass', [3, 5], 'undecided'],
+    ['--queue-num 4 --queue-bypass', null, 'undecided'],
+  ] as const)('NFQUEUE %s, where programs read the queues %j, gives %s', (options, read, verdict) => {
+    const rules = ruleset({mangle: `-A PREROUTING -j NFQUEUE ${options}`});
+    const readsQueue = (low: number, high: number) => (read === null ? null : read.some(queue => low <= queue && queue <= high));
+    expect(walkPacket(rules, packetOf(sent), {...environment(), readsQueue}).map(end => end.verdict)).toEqual([verdict]);
+  });
+
+  test.each([
+    ['--pol ipsec', true, 'accept'],
+    ['--pol ipsec --reqid 1 --proto esp', true, 'accept'],
+    ['--pol none', true, 'drop'],
+    ['--pol none', false, 'undecided'],
+  ])('a DROP for %s, where the kernel has nothing of IPsec (%s), gives %s', (options, isWithoutIPsec, verdict) => {
+    const rules = ruleset({filter: `-A FORWARD -m policy --dir in ${options} -j DROP`});
+    expect(walkPacket(rules, packetOf(sent), {...environment(), isWithoutIPsec}).map(end => end.verdict)).toEqual([verdict]);
+  });
+
   test('that are unknown are harmless in rules that do not match the packet', () => {
     expect(flow(ruleset({mangle: '-A PREROUTING -d 10.0.0.1/32 -j FROBNICATE'}), sent)).toBe('passes');
   });
