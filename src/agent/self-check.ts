@@ -191,7 +191,8 @@ export class SelfCheck {
     for (const [key, metadata] of [...names].slice(0, maxVerified)) {
       const objects = await lookUpService(api, metadata);
       if (typeof objects === 'string') return `what was found cannot be verified: ${objects}`;
-      for (let waited = 0; waited < maxWatchDelay && !history.hasSeen(key, objects); waited += step) await pause(step);
+      for (let waited = 0; waited < maxWatchDelay && !history.hasSeen(key, objects); waited += step)
+        await new Promise(resolve => setTimeout(resolve, step));
       if (history.hasSeen(key, objects)) continue;
       watch.doubt();
       return `the API server has another state of ${key} than its watch, which is restarted`;
@@ -218,10 +219,6 @@ const remembered = 180_000;
 /** A watch lags a list by no more than this. In milliseconds. */
 const [step, maxWatchDelay] = [50, 2000];
 
-function pause(milliseconds: number): Promise<void> {
-  return new Promise(resolve => setTimeout(resolve, milliseconds));
-}
-
 /** How many Services with new findings are looked up. A watch that withholds one change withholds all. */
 const maxVerified = 5;
 
@@ -244,7 +241,7 @@ interface NodeObjects {
 async function readNodeObjects(api: KubeApi, node: string): Promise<NodeObjects> {
   const reader = new ClusterReader(api, {anyFailure: true});
   const [own, pods, configMaps, serviceCIDRs] = await Promise.all([
-    readNode(reader, node),
+    reader.get<NodeObject>({path: `/api/v1/nodes/${encodeURIComponent(node)}`, query: fromCache, shape: nodeShape, remedy}),
     readPods(reader, node),
     readConfigMaps(reader, {remedy, query: fromCache}),
     readServiceCIDRs(reader, fromCache),
@@ -256,10 +253,6 @@ async function readNodeObjects(api: KubeApi, node: string): Promise<NodeObjects>
 
 const fromCache = {resourceVersion: '0'};
 const remedy = 'Give the agent the rights of docs/rbac/agent.yaml.';
-
-function readNode(reader: ClusterReader, name: string): Promise<readonly NodeObject[] | null> {
-  return reader.get<NodeObject>({path: `/api/v1/nodes/${encodeURIComponent(name)}`, query: fromCache, shape: nodeShape, remedy});
-}
 
 /** On k3s and RKE2, the servers pass kube-proxy's settings to the agents: see `kube-proxy-pod.ts`. */
 function isOfK3s({metadata: {annotations = {}}}: NodeObject): boolean {

@@ -161,7 +161,7 @@ export class ServingCertificate {
 
   /** When it expires, in milliseconds since 1970. */
   get notAfter(): number {
-    return expiryOf(this.#current);
+    return Date.parse(new X509Certificate(this.#current.cert).validTo);
   }
 
   /**
@@ -222,8 +222,4 @@ function parsed<T>(file: string, what: string, parse: () => T): T {
   } catch (error) {
     throw new Error(`${file} contains no ${what} (PEM)`, {cause: error});
   }
-}
-
-function expiryOf({cert}: KeyPair): number {
-  return Date.parse(new X509Certificate(cert).validTo);
 }

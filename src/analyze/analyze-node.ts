@@ -28,15 +28,12 @@ import {userspaceMode} from './userspace/userspace-mode.ts';
 export function analyzeNode(input: NodeInput): NodeAnalysis {
   if (!hasCiliumTables(input.node)) return besideUnreadCilium(analyzeKubeProxy(input), input);
   const hasRules = holdsRules({node: input.node, rulesets: input.dumps.current});
-  const runsToo = runsKubeProxyToo(input);
+  const runsToo =
+    saysItself({node: input.node, config: input.config}) ||
+    kubeProxyPod(input.api, input.node.name) !== undefined ||
+    k3sRunsKubeProxy(nodeObject(input.api, input.node.name), input.api) === true;
   const kubeProxy = hasRules && (runsToo || leavesKubeProxy(input.node)) ? analyzeKubeProxy(input) : null;
   return withCilium(input, {kubeProxy, runsToo, hasRules});
-}
-
-function runsKubeProxyToo({node, api, config}: NodeInput): boolean {
-  return (
-    saysItself({node, config}) || kubeProxyPod(api, node.name) !== undefined || k3sRunsKubeProxy(nodeObject(api, node.name), api) === true
-  );
 }
 
 /** Evaluates a node in the mode that its kube-proxy runs in. */

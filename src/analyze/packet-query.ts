@@ -21,7 +21,7 @@ import {environmentOf, podsHere} from './outcomes/environment.ts';
 import {kernelObstacle, ownObstacle, reversePath} from './outcomes/kernel-obstacle.ts';
 import {packetOf} from './outcomes/probes.ts';
 import {spaceText} from './outcomes/senders.ts';
-import {type ShownServers, walkShown} from './packet-in-text.ts';
+import {walkShown} from './packet-in-text.ts';
 import {type AskedEntry, explainUnserved} from './packet-service.ts';
 import {acrossBridge} from './packet-on-bridges.ts';
 import {type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
@@ -274,14 +274,10 @@ function walkNode(
       : walkShown(rules, shown, {
           ...walked,
           isUnbound,
-          servers: serversOf(node, packet),
+          servers: settingOf(node).readsServers ? 'all' : (shownInPart(node.node, packet) ?? 'none'),
           isOfService: others.isClusterIP?.(packet.destination.text) === true,
         });
   return outcomes.map(outcome => acrossBridge(outcome, {packet, environment, facts, rules}));
-}
-
-function serversOf(node: PacketNode, packet: Packet): ShownServers {
-  return settingOf(node).readsServers ? 'all' : (shownInPart(node.node, packet) ?? 'none');
 }
 
 /** A packet that the node sends on to an endpoint of another one meets the rules there. */

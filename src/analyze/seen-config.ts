@@ -2,7 +2,7 @@ import {inferConfig, type InferredConfig} from '../expect/iptables/infer-config.
 import {inferIpvsConfig} from '../expect/ipvs/infer-ipvs-config.ts';
 import {inferNftConfig} from '../expect/nftables/infer-nft-config.ts';
 import {fileText, type NodeDump} from '../model/snapshot.ts';
-import type {NftRuleset, NftTable} from '../model/nft-ruleset.ts';
+import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Dumps} from './proxy-mode.ts';
 import {kubeProxyTables} from './nftables/nft-rules.ts';
 
@@ -12,7 +12,7 @@ import {kubeProxyTables} from './nftables/nft-rules.ts';
  */
 export function seenConfig(node: NodeDump, rulesets: Dumps['current'], nft: () => NftRuleset | null): InferredConfig {
   const tables = kubeProxyTables(nft());
-  if (tables.some(isHooked)) return inferNftConfig(tables);
+  if (tables.some(({baseChains}) => baseChains.some(({ruleCount}) => ruleCount > 0))) return inferNftConfig(tables);
   const ipvs = inferIpvsConfig(rulesets);
   if (ipvs !== null) return ipvs;
   const seen = inferConfig(rulesets);
@@ -24,10 +24,6 @@ export function seenConfig(node: NodeDump, rulesets: Dumps['current'], nft: () =
 function holdsVirtualServers(node: NodeDump): boolean {
   const signs = {'kube-ipvs0.json': /"local"/, 'ipvsadm-save': serverRow, 'ipvsadm-part': serverRow};
   return Object.entries(signs).some(([file, sign]) => sign.test(fileText(node, file)));
-}
-
-function isHooked({baseChains}: NftTable): boolean {
-  return baseChains.some(({ruleCount}) => ruleCount > 0);
 }
 
 /** Of `ipvsadm-save`, or of `ipvsadm -L`. */

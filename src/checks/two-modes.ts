@@ -59,7 +59,9 @@ function contradiction(
   context: NodeCheckContext,
 ): Pick<Observation, 'severity' | 'message' | 'gist' | 'actual' | 'affects' | 'command'> {
   const [used, other] = context.rulesets.get(family)?.backend === 'legacy' ? [legacy, nft] : [nft, legacy];
-  const differing = serviceChains(other).filter(name => linesOf(other.chain('nat', name), used.chain('nat', name)).length > 0);
+  const differing = [...(other.tables.get('nat')?.chains.keys() ?? [])]
+    .filter(name => parseChainName(name) !== null || name === 'KUBE-SERVICES' || name === 'KUBE-NODEPORTS')
+    .filter(name => linesOf(other.chain('nat', name), used.chain('nat', name)).length > 0);
   const show = onNode(context, commandLine`${`${iptables(family)}-${backendName(other)}-save`} -t nat`);
   if (differing.length === 0) {
     const message = 'iptables-legacy and iptables-nft both hold Service rules, and agree so far: kube-proxy keeps up only one of them';
@@ -156,12 +158,6 @@ function linesOf(chain: Chain | undefined, used: Chain | undefined): readonly st
   if (used === undefined || (chain.name !== 'KUBE-SERVICES' && chain.name !== 'KUBE-NODEPORTS')) return lines;
   const known = new Set(used.text().split('\n'));
   return lines.filter(line => !known.has(line));
-}
-
-function serviceChains(ruleset: Ruleset): readonly string[] {
-  return [...(ruleset.tables.get('nat')?.chains.keys() ?? [])].filter(
-    name => parseChainName(name) !== null || name === 'KUBE-SERVICES' || name === 'KUBE-NODEPORTS',
-  );
 }
 
 export const otherModeLeftovers: Check<'ST502'> = {

@@ -282,20 +282,12 @@ function sourceOf(name: string, {minor}: KubeProxyVersion): string {
 /** The image of kube-proxy's container. An image with another name (OpenShift's, a mirror's) counts only if its tag is a version. */
 function imageSource(api: ApiObjects, node: string): readonly VersionSource[] {
   const image = kubeProxyContainer(kubeProxyPod(api, node))?.image;
-  const tag = image === undefined ? undefined : tagOf(image);
+  // The tag of `registry:5000/kube-proxy:v1.36.2@sha256:…`; undefined if there is none.
+  const tag = image === undefined ? undefined : /^[^@]*:([^/:@]+)(?:@|$)/.exec(image)?.[1];
   if (image === undefined || tag === undefined) return [];
-  if (!image.includes('kube-proxy') && !holdsAllOfKubernetes(image)) return [];
+  // Images of all components, tagged with the version of Kubernetes: RKE2's, and the old hyperkube.
+  if (!image.includes('kube-proxy') && !/\/(?:hardened-kubernetes|hyperkube)(?:-[a-z0-9]+)?[:@]/.test(`/${image}`)) return [];
   return [{name: "image of kube-proxy's pod", text: tag}];
-}
-
-/** Images of all components, tagged with the version of Kubernetes: RKE2's, and the old hyperkube. */
-function holdsAllOfKubernetes(image: string): boolean {
-  return /\/(?:hardened-kubernetes|hyperkube)(?:-[a-z0-9]+)?[:@]/.test(`/${image}`);
-}
-
-/** The tag of `registry:5000/kube-proxy:v1.36.2@sha256:…`; undefined if there is none. */
-function tagOf(image: string): string | undefined {
-  return /^[^@]*:([^/:@]+)(?:@|$)/.exec(image)?.[1];
 }
 
 function isK3s(kubeletVersion: string | undefined): boolean {

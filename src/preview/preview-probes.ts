@@ -30,10 +30,11 @@ export function previewProbes(item: ServedPort, contexts: readonly [NodeContext,
   const {port} = item;
   const sources = sourcesFor(port, senderContext(contexts), endpointAddresses(item));
   const entries = new Map([before, after].flatMap(context => entriesOf(port, context)).map(entry => [JSON.stringify(entry), entry]));
+  // On another node, pods of that node meet the same rules.
   const probes = [...entries.values()].flatMap(entry => [
     ...destinationsOf(entry, before).flatMap(address =>
       sources
-        .filter(source => isProbedFrom(entry, source) || isOfOtherNode(entry, source))
+        .filter(source => isProbedFrom(entry, source) || (source.kind === 'remote-pod' && entry.kind !== 'clusterIP'))
         .flatMap(source => probe('entry', {item, entry, source, address})),
     ),
     ...(entry.kind === 'nodePort' ? localhostProbe(item, entry) : []),
@@ -50,11 +51,6 @@ const senderContext = once(
 /** Whether a probe stands for the pods of other nodes: not if nothing tells the network of all pods. */
 export function hasRemotePods(contexts: readonly [NodeContext, NodeContext]): boolean {
   return usualSources(senderContext(contexts)).some(({kind}) => kind === 'remote-pod');
-}
-
-/** On another node, pods of that node meet the same rules. */
-function isOfOtherNode(entry: Entry, {kind}: Source): boolean {
-  return kind === 'remote-pod' && entry.kind !== 'clusterIP';
 }
 
 /** A load balancer's health check of the node. */

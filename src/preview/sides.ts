@@ -33,7 +33,8 @@ interface ExpectedSideInput {
 /** The rules that kube-proxy with these settings would write, in place of its current ones. */
 export function expectedSide(input: ExpectedSideInput): WalkedSide {
   const {setup, family, besideOthers} = input;
-  const {iptables, table, ...side} = writtenOnce(input);
+  // Settings are those of one node, and several parts of a preview ask for its rules.
+  const {iptables, table, ...side} = keptWith(writtenFor(input.view)(input.config), input.family, () => writtenRules(input));
   const written = table === null ? [] : [table];
   if (!besideOthers) return {...side, iptables: iptables === null ? [] : [iptables], nft: {tableSources: written}};
   const [first, ...rest] = allOf(setup.dumps, family);
@@ -48,11 +49,6 @@ function tablesAfter(setup: NodeSetup, family: Family, written: readonly NftTabl
   const isKept = today.some(({id}) => id === proxyTableId(family));
   const tables = today.flatMap(table => (!isOfKubeProxy(table) ? [table] : table.id === proxyTableId(family) ? written : []));
   return isKept ? tables : [...tables, ...written];
-}
-
-/** Settings are those of one node, and several parts of a preview ask for its rules. */
-function writtenOnce(input: ExpectedSideInput): WrittenSide {
-  return keptWith(writtenFor(input.view)(input.config), input.family, () => writtenRules(input));
 }
 
 const writtenFor = once((_: ClusterView) => once((_: ProxyConfig): object => ({})));

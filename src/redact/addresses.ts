@@ -67,7 +67,8 @@ export class AddressMap {
     const bits = toBits(family, value);
     if (bits.startsWith(nat64)) return this.#embedded(value);
     if (value === ingressPlaceholder) return value;
-    if (isKept(family, bits)) return family === 'IPv6' ? this.#withoutMac(value) : value;
+    // Whether the address, as bits, stays as it is.
+    if (keptBits[family].some(range => bits.startsWith(range))) return family === 'IPv6' ? this.#withoutMac(value) : value;
     let mapped = '';
     for (let at = 0; at < bits.length; at += 8) mapped += this.#flipByte(family, bits.slice(0, at), bits.slice(at, at + 8));
     return BigInt(`0b${mapped}`);
@@ -122,11 +123,6 @@ const keptBits: Readonly<Record<Family, readonly Bits[]>> = {
   IPv4: unidentifiedRanges.IPv4.map(bitsOfRange),
   IPv6: unidentifiedRanges.IPv6.map(bitsOfRange),
 };
-
-/** Whether the address, as bits, stays as it is. */
-function isKept(family: Family, address: Bits): boolean {
-  return keptBits[family].some(range => address.startsWith(range));
-}
 
 /**
  * Whether the network contains a kept range, or is part of one: then the bit after its prefix must stay, so that no other address is mapped

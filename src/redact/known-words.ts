@@ -5,7 +5,7 @@
 export function isKnownText(text: string): boolean {
   let known = knownTexts.get(text);
   if (known === undefined) {
-    known = (text.match(wordPattern) ?? []).every(isKnownWord);
+    known = (text.match(wordPattern) ?? []).every(word => numeric.test(word) || words.has(word.toLowerCase()));
     if (knownTexts.size < 100_000) knownTexts.set(text, known);
   }
   return known;
@@ -15,10 +15,6 @@ const knownTexts = new Map<string, boolean>();
 
 /** Letters of other alphabets are no known words. */
 const wordPattern = /[A-Za-z0-9\u0080-\uffff]+/g;
-
-function isKnownWord(word: string): boolean {
-  return numeric.test(word) || words.has(word.toLowerCase());
-}
 
 /** One letter, `80`, `0x4000`, `1h30m`, `512kb`, `v1`, `go1`, `19T03`, `06Z`, `el9`. */
 const numeric = /^(?:[a-z]|0x[\da-f]+|(?:v|go|el|fc|amzn)?\d+|(?:\d+(?:[mun]?s|m|h|d|w|[kmg]b?))+|\d+T\d+|\d+Z)$/i;

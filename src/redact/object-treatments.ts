@@ -188,7 +188,7 @@ function labels(value: unknown, replacements: Replacements): unknown {
   const {names} = replacements;
   const entries = Object.entries(asObject(value)).map(([key, text]) => [
     labelKey(key, replacements),
-    isCommonValue(key, text) ? text : names.replace(String(text)),
+    key === 'endpointslice.kubernetes.io/managed-by' && String(text).endsWith('.k8s.io') ? text : names.replace(String(text)),
   ]);
   return Object.fromEntries(entries);
 }
@@ -210,10 +210,6 @@ const commonKeys: ReadonlySet<string> = wordSet(`
   topology.kubernetes.io/zone topology.kubernetes.io/region failure-domain.beta.kubernetes.io/zone
   failure-domain.beta.kubernetes.io/region node.kubernetes.io/exclude-from-external-load-balancers node.kubernetes.io/instance-type
   `);
-
-function isCommonValue(key: string, value: unknown): boolean {
-  return key === 'endpointslice.kubernetes.io/managed-by' && String(value).endsWith('.k8s.io');
-}
 
 const keptAnnotations = new Set([
   'endpoints.kubernetes.io/last-change-trigger-time',

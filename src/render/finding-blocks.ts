@@ -153,7 +153,13 @@ function mergeNodes(groups: readonly FindingGroup[]): readonly FindingGroup[] {
     const [first] = own;
     if (first === undefined || own.length < (isCause(first.finding) ? 2 : minAlike)) continue;
     for (const group of own) merged.set(group, null);
-    merged.set(first, together(first, own));
+    // The first with the nodes, commands and findings of all.
+    merged.set(first, {
+      finding: first.finding,
+      nodes: [...new Set(own.flatMap(({nodes}) => nodes))].sort(),
+      commands: [...new Set(own.flatMap(({commands}) => commands))],
+      members: own.flatMap(({members}) => members),
+    });
   }
   return groups.flatMap(group => (merged.has(group) ? (merged.get(group) ?? []) : group));
 }
@@ -170,16 +176,6 @@ function onceForEachNode(groups: readonly FindingGroup[]): readonly (readonly Fi
     }
   }
   return apart.map(one => one.groups);
-}
-
-/** The first with the nodes, commands and findings of all. */
-function together(first: FindingGroup, groups: readonly FindingGroup[]): FindingGroup {
-  return {
-    finding: first.finding,
-    nodes: [...new Set(groups.flatMap(({nodes}) => nodes))].sort(),
-    commands: [...new Set(groups.flatMap(({commands}) => commands))],
-    members: groups.flatMap(({members}) => members),
-  };
 }
 
 /** Each cause with three or more effects. A group of findings counts for the first cause on all of its nodes, or else for one on each. */

@@ -1,5 +1,5 @@
 import type {Report} from '../model/report.ts';
-import type {CountedRule, EndpointTrace, EntryTrace, PortTrace, UnservedAddress} from '../model/service-trace.ts';
+import type {CountedRule, EntryTrace, PortTrace, UnservedAddress} from '../model/service-trace.ts';
 import {dot, mermaid} from './graph/graph-languages.ts';
 import {svg} from './graph/svg.ts';
 import {traceHtml} from './html/pages.ts';
@@ -35,17 +35,13 @@ function entryObject({entry, from, mark, steps, endpoints, end}: EntryTrace): ob
     from,
     mark,
     steps: steps.map(countedPlace),
-    endpoints: endpoints.map(endpointObject),
+    endpoints: endpoints.map(({pick, rewrite, hostPort, ...endpoint}) => ({
+      endpoint: hostPort,
+      ...endpoint,
+      pick: pick === null ? null : countedPlace(pick),
+      rewrite: rewrite === null ? null : countedPlace(rewrite),
+    })),
     ...(end === null ? {} : {end: {...end, rule: end.rule === null ? null : countedPlace(end.rule)}}),
-  };
-}
-
-function endpointObject({pick, rewrite, hostPort, ...endpoint}: EndpointTrace): object {
-  return {
-    endpoint: hostPort,
-    ...endpoint,
-    pick: pick === null ? null : countedPlace(pick),
-    rewrite: rewrite === null ? null : countedPlace(rewrite),
   };
 }
 

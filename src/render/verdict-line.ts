@@ -16,7 +16,7 @@ export function headlineOf(report: Report, provenance?: Provenance): string {
 /** The first line of every output for people: it answers the question. */
 export function verdictLine(report: Report, style: Style, provenance?: Provenance): string {
   const suppressed = report.findings.filter(({known: isKnown, severity}) => isKnown && severity !== 'info').length;
-  const isSaid = suppressed === 0 || isClean(report);
+  const isSaid = suppressed === 0 || (report.summary.errors + report.summary.warnings === 0 && report.summary.verdict === 'ok');
   return (
     verdictOf(report, {style, suppressed, provenance}) +
     waitOf(report) +
@@ -43,10 +43,6 @@ function notShown({summary: {notShown: number = 0, skipped = []}, leftOut = []}:
     (others === 0 ? '' : `; ${plural(others, 'finding')} of other codes not shown`) +
     (ofServices === 0 ? '' : `; ${plural(ofServices, 'finding')} skipped: ${someOf(names, {max: 3})}`)
   );
-}
-
-function isClean({summary: {errors, warnings, verdict}}: Report): boolean {
-  return errors + warnings === 0 && verdict === 'ok';
 }
 
 function verdictOf(report: Report, {style, suppressed, provenance}: VerdictContext): string {

@@ -86,7 +86,11 @@ function withoutKubeProxy(
 ): Symptom {
   const leaves = `Cilium leaves node ports and addresses of load balancers to kube-proxy`;
   const isToldTo = ciliumSetting(api, 'kube-proxy-replacement') === true;
-  const hasOther = runsToo || api.pods === null || holdsKubeProxy(node);
+  const hasOther =
+    runsToo ||
+    api.pods === null ||
+    node.files.includes('ipvsadm-save') ||
+    node.files.some(file => /^nft(?:-ruleset)?\.json$/.test(file) && node.read(file)?.includes('kube-proxy') === true);
   if (hasOther || !(hasRules || isToldTo))
     return nodeSymptom('not-compared', `not compared on ${node.name}: ${leaves}, whose rules were not read`);
   const ports = families.flatMap(family => view.entries(family, newestApi).map(({port}) => port));
@@ -104,13 +108,6 @@ function withoutKubeProxy(
       ? 'Restart the cilium-agent on this node (delete its pod): it reads its settings when it starts. If it still says False then, look for a CiliumNodeConfig or an argument that overrides them.'
       : `Set kube-proxy-replacement to "true" in ConfigMap ${ciliumConfigMap} and restart the agents, or run kube-proxy.`,
   };
-}
-
-function holdsKubeProxy({files, read}: NodeInput['node']): boolean {
-  return (
-    files.includes('ipvsadm-save') ||
-    files.some(file => /^nft(?:-ruleset)?\.json$/.test(file) && read(file)?.includes('kube-proxy') === true)
-  );
 }
 
 /** The analysis of a node of kube-proxy whose Cilium was not read. */

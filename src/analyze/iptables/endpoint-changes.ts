@@ -282,7 +282,8 @@ function sharedRules(actual: Ruleset): SharedRules | null {
       if (rule.endsWith(' -j KUBE-NODEPORTS')) continue;
       const host = /^-A \S+ -d ([^/ ]+)\/(?:32|128) /.exec(rule)?.[1];
       if (host === undefined) {
-        if (!isOfNode(rule)) return null;
+        // It matches packets to the node itself alone.
+        if (!rule.includes(' -m addrtype --dst-type LOCAL ')) return null;
         continue;
       }
       hosts.add(host);
@@ -294,11 +295,6 @@ function sharedRules(actual: Ruleset): SharedRules | null {
     }
   }
   return {hosts, byEntry};
-}
-
-/** It matches packets to the node itself alone. */
-function isOfNode(rule: string): boolean {
-  return rule.includes(' -m addrtype --dst-type LOCAL ');
 }
 
 const sharedChains = [

@@ -68,7 +68,7 @@ function otherDetector(
   if (!holdsThree(tellingPorts(expected)) && !holdsThree(tellingChains(actual))) return null;
   const seen = usualDetector(actual);
   const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
-  const found = describeSeen(seen);
+  const found = describeDetector(seen?.kind === 'all' ? 'all' : detectorOf(seen));
   if (configured === found) return null;
   const hypothesis = seen?.kind === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: detectorOf(seen)};
   return {hypothesis, symptom: otherDetectorSymptom(family, found, configured)};
@@ -102,8 +102,4 @@ function detectorOf(seen: SeenIptablesDetector | null): LocalDetector {
   if (seen === null || seen.kind === 'all') return {kind: 'none'};
   if (seen.kind === 'cidr') return {kind: 'cidr', cidr: seen.value};
   return seen.value.endsWith('+') ? {kind: 'prefix', name: seen.value.slice(0, -1)} : {kind: 'bridge', name: seen.value};
-}
-
-function describeSeen(seen: SeenIptablesDetector | null): string {
-  return describeDetector(seen?.kind === 'all' ? 'all' : detectorOf(seen));
 }

@@ -98,7 +98,7 @@ function iptablesLayout(
     merge: symptoms => {
       const targets = new Set(differences.flatMap(({kind, rule}) => (kind === 'extra' ? (rule.target?.name ?? []) : [])));
       const misnamed = [...targets]
-        .filter(isOfEndpoint)
+        .filter(chain => parseChainName(chain)?.role === 'SEP')
         .flatMap(name => actual.forgetting(isOfOnePort, () => misnamedChains([actual.chain('nat', name) ?? []].flat(), expected.family)));
       return withMisnamed(misnamed, symptoms);
     },
@@ -112,10 +112,6 @@ function withForwarding(expected: ExpectedRuleset, actual: Ruleset, baseRules: r
   const chain = actual.chain('filter', 'KUBE-FORWARD');
   const right = expected.chain('filter', 'KUBE-FORWARD');
   return chain !== undefined && right !== undefined ? withChain(actual, chain, listChain(chain, right.rules())) : actual;
-}
-
-function isOfEndpoint(chain: string): boolean {
-  return parseChainName(chain)?.role === 'SEP';
 }
 
 /** Many Service ports share the others. */

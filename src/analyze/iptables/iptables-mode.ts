@@ -58,9 +58,11 @@ function analyzeFamilies(input: NodeInput): ModeAnalysis {
 function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   const ruleset = input.dumps.current.get(family) ?? null;
   const expect: Expect = hypothesis => expectRuleset({...input, family, ruleset}, hypothesis);
-  const reason = whyUnreadable(family, ruleset);
+  // A truncated dump and an excerpt are evaluated as far as they go.
+  const reason = ruleset !== null && (ruleset.cut !== null || isExcerpt(ruleset)) ? null : whyNoTables(family, ruleset);
   if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, whyNoRules(input.node, family)) : null;
-  if (reason !== null && !isExplained(input.node)) return unreadFamily(family, reason);
+  // A kube-proxy whose log says why it writes no rules has written none: the table is not missing from the dump alone.
+  if (reason !== null && failureIn(fileText(input.node, kubeProxyLog)) === null) return unreadFamily(family, reason);
   const distrusted = whyDistrusted(input.dumps, family);
   if (distrusted !== null) return unreadFamily(family, distrusted);
   const excerpt = isExcerpt(ruleset);
@@ -91,16 +93,6 @@ function isSeen({kind, severity}: Symptom): boolean {
 function whyPartly(ruleset: Ruleset, expected: ExpectedRuleset): string {
   const unknownChains = describeUnknownChains(ruleset, expected);
   return `the dump is an excerpt, ${describeRules(ruleset)}: only the rules that it shows were checked, and all others were assumed to be as expected${unknownChains}`;
-}
-
-/** A kube-proxy whose log says why it writes no rules has written none: the table is not missing from the dump alone. */
-function isExplained(node: NodeDump): boolean {
-  return failureIn(fileText(node, kubeProxyLog)) !== null;
-}
-
-/** A truncated dump and an excerpt are evaluated as far as they go. */
-function whyUnreadable(family: Family, ruleset: Ruleset | null): string | null {
-  return ruleset !== null && (ruleset.cut !== null || isExcerpt(ruleset)) ? null : whyNoTables(family, ruleset);
 }
 
 function whyEmpty(node: NodeDump): string {

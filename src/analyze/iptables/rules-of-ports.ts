@@ -131,7 +131,8 @@ export function iptablesServiceView(expected: ExpectedRuleset, actual: Ruleset):
       if (table === 'raw' || table === 'mangle' || table === 'security') return undefined;
       // A table that a truncated dump does not show is assumed to be as expected.
       if (!actual.hasTable(table)) return expected.chain(table, name);
-      if (!isServiceChain(name)) return expected.chain(table, name) ?? actual.chain(table, name);
+      if (!/^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|(?:SVC|SVL|EXT|FW|XLB|SEP)-.*)$/.test(name))
+        return expected.chain(table, name) ?? actual.chain(table, name);
       return table === 'nat' && name === 'KUBE-SERVICES' ? services() : actual.chain(table, name);
     },
   };
@@ -159,8 +160,4 @@ function tailOf(chain: Chain): readonly number[] {
   return lines.flatMap((line, index) =>
     line.includes('KUBE-NODEPORTS') && ruleAt(chain, index)?.target?.name === 'KUBE-NODEPORTS' ? index : [],
   );
-}
-
-function isServiceChain(name: string): boolean {
-  return /^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|(?:SVC|SVL|EXT|FW|XLB|SEP)-.*)$/.test(name);
 }

@@ -243,15 +243,11 @@ function severityOf(harm: BaseRuleHarm, harmless: Severity): Severity {
 }
 
 function kindOf(key: string, harm: BaseRuleHarm, differences: readonly BaseRuleDifference[]): SymptomKind {
-  if (harm === 'refuses') return isFirewall(key) ? 'source-ranges-mismatch' : 'unexpected-reject';
+  if (harm === 'refuses') return /FIREWALL$|OUT-FILTER$/.test(key) ? 'source-ranges-mismatch' : 'unexpected-reject';
   if (harm === 'admits') return 'source-ranges-mismatch';
   if (harm === 'exposes') return differences.some(({kind}) => kind === 'missing') ? 'missing-rule' : 'unexpected-rule';
   const hairpin = differences.every(({rule}) => setOf(rule)?.endsWith('LOOP-BACK'));
   return key === 'mark' && !hairpin ? 'postrouting-broken' : 'masquerade-mismatch';
-}
-
-function isFirewall(key: string): boolean {
-  return /FIREWALL$|OUT-FILTER$/.test(key);
 }
 
 /** The ipset that a rule asks for. */

@@ -68,7 +68,8 @@ function addAgain({actual}: Symptom<Rule>, minor: number): string {
 /** The settings of virtual servers: the affinity timeout and the scheduler. */
 function analyzeSettings({port}: ServedPort, {servers}: IpvsPortDifferences, symptoms: SymptomList<Rule>): void {
   for (const {expected, actual, persistence, scheduling} of servers) {
-    const evidence = settingEvidence(expected, actual);
+    // The line of a virtual server alone, for settings of the server and not of its real servers.
+    const evidence = {expected: [serverRule(expected)], actual: [serverRule(actual)]};
     if (persistence) {
       const netmask = actual.flags.find(flag => flag.startsWith('netmask '));
       const found =
@@ -369,9 +370,4 @@ const rangeChains = new Set(['KUBE-SOURCE-RANGES-FIREWALL', 'KUBE-IPVS-OUT-FILTE
 
 function sameNames(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
   return a.size === b.size && [...a].every(name => b.has(name));
-}
-
-/** The line of a virtual server alone, for settings of the server and not of its real servers. */
-function settingEvidence(expected: VirtualServer, actual: VirtualServer): Evidence<Rule> {
-  return {expected: [serverRule(expected)], actual: [serverRule(actual)]};
 }

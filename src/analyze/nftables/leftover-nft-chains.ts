@@ -2,7 +2,7 @@ import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import {mayKeepEmptyChains} from '../../expect/nftables/nft-versions.ts';
 import type {Family} from '../../model/address.ts';
-import type {NftChain, NftRule, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
+import type {NftChain, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {orphanChains} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -70,7 +70,9 @@ export function unwalkedChains({tables}: NftRuleset, family: Family): readonly S
   return [...tables.values()].flatMap(table => {
     const isWalked = table.family !== 'bridge' && table.family !== 'arp';
     const chains = table.dormant || isWalked ? [] : table.baseChains;
-    const stopping = chains.length === 0 ? [] : rulesThatStop(table);
+    // Which chain calls which does not matter, since none of them is followed.
+    const stopping =
+      chains.length === 0 ? [] : [...table.chains.values()].flatMap(chain => chain.rules().filter(({body}) => stops.test(body)));
     const policies = chains.filter(({base}) => base?.policy === 'drop');
     if (stopping.length === 0 && policies.length === 0) return [];
     const names = chains.map(({name, base}) => `${name} (hook ${base?.hook})`).join(', ');
@@ -78,11 +80,6 @@ export function unwalkedChains({tables}: NftRuleset, family: Family): readonly S
     const detail = `table ${table.id} has ${what} at ${names}, where svc-trace does not walk: whether they affect packets of Services was not checked`;
     return [{kind: 'undecided-path', severity: 'info', family, port: null, detail, expected: [], actual: stopping.slice(0, 3)} as const];
   });
-}
-
-/** Which chain calls which does not matter, since none of them is followed. */
-function rulesThatStop(table: NftTable): readonly NftRule[] {
-  return [...table.chains.values()].flatMap(chain => chain.rules().filter(({body}) => stops.test(body)));
 }
 
 const stops = /(?:^|[ :])(?:drop|reject|queue|fwd to|dup to|redirect|dnat)(?: |,|$)/;

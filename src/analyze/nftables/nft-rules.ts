@@ -13,7 +13,7 @@ export function readNft(node: NodeDump): NftRuleset | null {
   let found: NftRuleset | null = null;
   for (const file of ['nft-ruleset.json', 'nft.json', 'nft.txt']) {
     const content = node.read(file);
-    if (content === null || isBlank(content)) continue;
+    if (content === null || (content.length < 1024 && content.toString('utf8').trim() === '')) continue;
     const ruleset = parsed(content);
     if (found === null || (found.misprint !== undefined && ruleset.misprint === undefined)) found = ruleset;
     else if (ruleset.cut === null && ruleset.misprint === undefined) return withTables(found, kubeProxyTables(ruleset));
@@ -61,10 +61,6 @@ function withTables(ruleset: NftRuleset, whole: readonly NftTable[]): NftRuleset
   const tables = new Map([...ruleset.tables, ...whole.map(table => [table.id, table] as const)]);
   const all = [...tables.values()];
   return {...ruleset, tables, tableSources: all, ...countsOf(all)};
-}
-
-function isBlank(content: Buffer): boolean {
-  return content.length < 1024 && content.toString('utf8').trim() === '';
 }
 
 /** kube-proxy's tables: `ip kube-proxy` and `ip6 kube-proxy`. */

@@ -44,7 +44,8 @@ export function environmentOf(
   const {interfaceOf, interfaces, behind, canBe} = interfacesOf(facts);
   const byKey = new Map(servers.map(server => [serverKey(server), server]));
   return {
-    virtualServer: packet => (byKey.size === 0 ? undefined : byKey.get(packetKey(packet))),
+    virtualServer: packet =>
+      byKey.size === 0 ? undefined : byKey.get(`${packet.protocol.toUpperCase()} ${joinHostPort(packet.destination.text, packet.port)}`),
     isLocal: address =>
       own.has(address.text) || isLoopbackAddress(address) || (unbound?.has(address.text) || (strict && !facts.allAddresses) ? null : false),
     canBeInterface: name => canBe(name) ?? (!strict && isNeverOnServicePath(name) ? false : null),
@@ -119,10 +120,6 @@ function localAddresses(facts: NodeFacts): readonly string[] {
     const address = parseAddress(text);
     return address !== null && isLocalRouteMissing(facts, address) ? [] : [address?.text ?? text];
   });
-}
-
-function packetKey({protocol, destination, port}: Packet): string {
-  return `${protocol.toUpperCase()} ${joinHostPort(destination.text, port)}`;
 }
 
 const loopbacks = ['127.0.0.0/8', '::1/128'].map(text => parseCidr(text));

@@ -72,7 +72,7 @@ const groupsIn = once((entries: readonly PortEntry[]): Groups => {
   const byNode = new Map<string, PortEntry[]>();
   for (const entry of entries.filter(isDefined)) {
     if (isRelated(entry)) related.push(entry);
-    else pushTo(alike, `${fieldsOf(entry)} ${classesOf(entry, placeElsewhere)}`, entry);
+    else pushTo(alike, `${fieldsOf(entry)} ${classesOf(entry, ({nodeName}) => (nodeName === null ? 2 : 4))}`, entry);
     for (const {nodeName} of entry.set.endpoints) {
       const known = nodeName === null ? undefined : byNode.get(nodeName);
       if (known === undefined && nodeName !== null) byNode.set(nodeName, [entry]);
@@ -132,10 +132,6 @@ function relations({mode, clusterCIDRs}: ProxyConfig, {podCIDRs, hostIPs}: NodeF
 }
 
 const noNetwork = {family: 'IPv4', base: 0n, prefix: 32, text: '0.0.0.0/32'} as const;
-
-function placeElsewhere({nodeName}: Endpoint): number {
-  return nodeName === null ? 2 : 4;
-}
 
 /** Where an endpoint is: here, on another node, on none that is known, at an address of this node, or on the node that kube-proxy runs as. */
 function placing({name, hostIPs}: NodeFacts, {nodeName}: ProxyConfig): (endpoint: Endpoint) => number {

@@ -85,21 +85,17 @@ interface PortalCase {
 /** What is known of a node in userspace mode: missing and stale entries, hooks, and contradicting ports. */
 function analyzePortals(portalCase: PortalCase): readonly Symptom[] {
   return [
-    ...missingHooks(portalCase),
+    ...portalChains.flatMap(chain => {
+      const base = portalCase.ruleset.chain('nat', chain.hook);
+      const used = portalCase.rules.some(rule => rule.chain === chain);
+      if (!used || base === undefined || !base.complete || base.rules().some(({target}) => target?.name === chain.name)) return [];
+      const who = chain.hook === 'OUTPUT' ? 'the node itself' : 'pods and other hosts';
+      const effect = `${who} cannot use ${chain.kind === 'nodePort' ? 'node ports' : 'Services'}`;
+      return [{...plain('services-chain-not-hooked'), ...withEffect(`${chain.name} is not reached from nat/${chain.hook}`, effect)}];
+    }),
     ...portalCase.portals.flatMap(portal => analyzePortal(portal, portalCase)),
     ...leftovers(portalCase),
   ];
-}
-
-function missingHooks({rules, ruleset}: PortalCase): readonly Symptom[] {
-  return portalChains.flatMap(chain => {
-    const base = ruleset.chain('nat', chain.hook);
-    const used = rules.some(rule => rule.chain === chain);
-    if (!used || base === undefined || !base.complete || base.rules().some(({target}) => target?.name === chain.name)) return [];
-    const who = chain.hook === 'OUTPUT' ? 'the node itself' : 'pods and other hosts';
-    const effect = `${who} cannot use ${chain.kind === 'nodePort' ? 'node ports' : 'Services'}`;
-    return [{...plain('services-chain-not-hooked'), ...withEffect(`${chain.name} is not reached from nat/${chain.hook}`, effect)}];
-  });
 }
 
 function analyzePortal(portal: Portal, portalCase: PortalCase): readonly Symptom[] {

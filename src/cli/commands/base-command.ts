@@ -95,7 +95,8 @@ export abstract class BaseCommand extends Command {
 
   /** Runs the work, and finds out meanwhile what its report says about where it comes from. */
   protected async withSource<T>({cluster, signal}: Live, output: string | undefined, work: () => Promise<T>): Promise<T> {
-    const readAt = timeNow();
+    // RFC 3339, to the second.
+    const readAt = new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
     const [result, version] = await Promise.all([work(), tellsVersion.has(output ?? '') ? readServerVersion(cluster.api, signal) : null]);
     this.#source = {source: cluster.description, readAt, ...(version === null ? {} : {serverVersion: version})};
     return result;
@@ -267,11 +268,6 @@ const tellsVersion: ReadonlySet<string> = new Set(['html', 'json', 'yaml', 'mark
 
 function bundleSource({origin, takenAt, serverVersion}: Snapshot): Omit<Provenance, 'command'> {
   return {source: origin === '-' ? 'standard input' : origin, takenAt, serverVersion};
-}
-
-/** RFC 3339, to the second. */
-function timeNow(): string {
-  return new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
 function notABaseline(file: string, why: string, command: string): Error {

@@ -131,7 +131,7 @@ export interface CommandWords {
 
 /** Reads the words like the program itself: a first word that is not a command is a Service to trace. */
 function readWords(words: readonly string[], commands: readonly CommandSpec[]): CommandWords {
-  const all = allFlags(commands);
+  const all = Object.assign({}, ...commands.map(({flags}) => flags)) as Readonly<Record<string, FlagSpec>>;
   const at = firstArgument(words, all);
   if (at === undefined) return {command: undefined, ...readRest(words, all)};
   const named = commands.find(({id}) => id === words[at]);
@@ -187,10 +187,6 @@ function flagOf(word: string, specs: Readonly<Record<string, FlagSpec>>): GivenF
   if (spec.type === 'boolean') return {spec, value: 'true', takesNext: false};
   const attached = dashes === '-' && name.length > 1 ? name.slice(1) : value;
   return {spec, value: attached ?? '', takesNext: attached === undefined};
-}
-
-function allFlags(commands: readonly CommandSpec[]): Readonly<Record<string, FlagSpec>> {
-  return Object.assign({}, ...commands.map(({flags}) => flags)) as Readonly<Record<string, FlagSpec>>;
 }
 
 /** Values that can be looked up, or are left to the shell. */

@@ -19,7 +19,29 @@ export function permissionsFor(scope: AccessScope): readonly Permission[] {
   const {transport, namespace, debugNamespace, agentsNamespace, asker = 'outside'} = scope;
   if (agentsNamespace !== undefined) return distinct(collectPermissions(namespace, agentsNamespace, asker));
   const entry = transports[transport];
-  return distinct([...readPermissions(namespace, entry.usesPods), ...entry.permissions({debugNamespace})]);
+  // What every run on a live cluster reads, whatever the transport. `namespace` is that of the Services, null for all; `podsNeeded` tells
+  // whether nodes are reached through their pods.
+  return distinct([
+    ...objectPermissions(namespace),
+    ...watchPermissions(namespace),
+    systemPods(entry.usesPods),
+    listPodsOfServices(namespace),
+    {...pods, verb: 'get', namespace, purpose: 'packet --source pod/NAME', without: 'packet takes addresses only'},
+    kubeProxyLogs,
+    ...configMaps,
+    ciliumConfig,
+    serviceCIDRs,
+    {
+      verb: 'list',
+      group: 'networking.k8s.io',
+      resource: 'networkpolicies',
+      namespace,
+      needed: false,
+      purpose: 'policies that see the address of a node in place of the client',
+      without: 'ST113 is not reported',
+    },
+    ...entry.permissions({debugNamespace}),
+  ]);
 }
 
 /** The required ones first. */
@@ -98,24 +120,6 @@ export function agentPermissions(): readonly Permission[] {
   ];
 }
 
-/**
- * What every run on a live cluster reads, whatever the transport. `namespace` is that of the Services, null for all; `podsNeeded` tells
- * whether nodes are reached through their pods.
- */
-function readPermissions(namespace: string | null, podsNeeded: boolean): readonly Permission[] {
-  return [
-    ...objectPermissions(namespace),
-    ...watchPermissions(namespace),
-    systemPods(podsNeeded),
-    ...podsOfServices(namespace),
-    kubeProxyLogs,
-    ...configMaps,
-    ciliumConfig,
-    serviceCIDRs,
-    networkPolicies(namespace),
-  ];
-}
-
 const ofSystem = {group: '', namespace: 'kube-system', needed: false} as const;
 
 function systemPods(needed: boolean): Permission {
@@ -143,18 +147,6 @@ const serviceCIDRs: Permission = {
   purpose: 'the Service range',
   without: 'nftables mode: the rule about its unallocated addresses is not checked',
 };
-
-function networkPolicies(namespace: string | null): Permission {
-  return {
-    verb: 'list',
-    group: 'networking.k8s.io',
-    resource: 'networkpolicies',
-    namespace,
-    needed: false,
-    purpose: 'policies that see the address of a node in place of the client',
-    without: 'ST113 is not reported',
-  };
-}
 
 const services = {group: '', resource: 'services', purpose: 'the Services', needed: true} as const;
 
@@ -210,13 +202,6 @@ function listPodsOfServices(namespace: string | null): Permission {
     purpose: 'why a Service has no endpoints',
     without: 'ST101 does not say which pods are not ready, and findings do not count the pods that they hit',
   };
-}
-
-function podsOfServices(namespace: string | null): readonly Permission[] {
-  return [
-    listPodsOfServices(namespace),
-    {...pods, verb: 'get', namespace, purpose: 'packet --source pod/NAME', without: 'packet takes addresses only'},
-  ];
 }
 
 const configMap = {...ofSystem, verb: 'get', resource: 'configmaps'} as const;

@@ -65,7 +65,14 @@ async function writeAll(target: BundleTarget, path: string, content: BundleConte
     const refusal = whyNoFolder(node.name);
     if (refusal === null) await writeNode(node, write);
     else problems.push({message: refusal});
-    if (refusal === null) nodes.set(node.name, recordOf(node));
+    if (refusal === null)
+      nodes.set(node.name, {
+        status: node.status ?? 'read',
+        ...(node.reason === undefined ? {} : {reason: node.reason}),
+        ...(node.remedy === undefined ? {} : {remedy: node.remedy}),
+        ...(node.via === undefined || node.via === null ? {} : {via: node.via}),
+        ...(node.missing === undefined || node.missing.length === 0 ? {} : {missing: node.missing}),
+      });
   }
   const history = content.history?.() ?? null;
   if (history !== null) await write(historyFile, historyText(history));
@@ -95,16 +102,6 @@ function scopeOf({api: {namespaces, podsOf, unsure}, chosenNodes}: BundleContent
     ...(chosenNodes === true ? {chosenNodes: true as const} : {}),
   };
   return Object.keys(scope).length === 0 ? {} : {scope};
-}
-
-function recordOf({status, reason, remedy, via, missing}: BundledNode): NodeRecord {
-  return {
-    status: status ?? 'read',
-    ...(reason === undefined ? {} : {reason}),
-    ...(remedy === undefined ? {} : {remedy}),
-    ...(via === undefined || via === null ? {} : {via}),
-    ...(missing === undefined || missing.length === 0 ? {} : {missing}),
-  };
 }
 
 function sorted(nodes: ReadonlyMap<string, NodeRecord>): Readonly<Record<string, NodeRecord>> {

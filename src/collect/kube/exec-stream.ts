@@ -69,7 +69,8 @@ function connect(config: KubectlConfig, request: ExecRequest, {resolve, reject}:
         reject(error);
       }
     });
-    return withoutReader(socket);
+    // client-node's own reader throws inside the socket on an empty frame, and ends the stdout of this program if a frame says so.
+    return Object.defineProperty(socket, 'onmessage', {set: () => {}});
   };
   new WebSocketHandler(config, open).connect(request.path, null, null).catch(reject);
 }
@@ -92,11 +93,6 @@ function openSocket(url: string, applied: WebSocket.ClientOptions, {signal, time
 /** Channel 0 is stdin. What is sent to a closed socket is lost, as the command is. */
 function sendInput(socket: WebSocket, text: string): void {
   if (socket.readyState === socket.OPEN) socket.send(Buffer.concat([Buffer.from([0]), Buffer.from(text)]));
-}
-
-/** client-node's own reader throws inside the socket on an empty frame, and ends the stdout of this program if a frame says so. */
-function withoutReader(socket: WebSocket): WebSocket {
-  return Object.defineProperty(socket, 'onmessage', {set: () => {}});
 }
 
 function frameOf(data: WebSocket.RawData): Buffer {
@@ -168,7 +164,9 @@ function assertSuccess({argv, status: content, stderr, closeCode}: ExecEnd): voi
   const {exitCode, message, code, reason} = status;
   const said = stderr.toString('utf8');
   if (exitCode !== null) throw new CommandFailed(argv, {exitCode, stderr: said});
-  if (isNotFound(message)) throw new CommandFailed(argv, {exitCode: null, stderr: said || message, notFound: true});
+  // The messages of runc and crun, for a program looked up in PATH and for one given by its path.
+  if (/executable file (?:`[^`]*` )?not found|exec: "[^"]*": (?:stat [^:]*: )?no such file or directory/.test(message))
+    throw new CommandFailed(argv, {exitCode: null, stderr: said || message, notFound: true});
   throw new ApiError(`cannot run ${argv[0]} in the container: ${message}`, {status: code, reason});
 }
 
@@ -194,9 +192,4 @@ function exitCodeIn(details: unknown): number | null {
   const list: readonly ({readonly reason?: unknown; readonly message?: unknown} | null)[] = Array.isArray(causes) ? causes : [];
   const code = String(list.find(cause => cause?.reason === 'ExitCode')?.message ?? '');
   return /^-?\d+$/.test(code) ? Number(code) : null;
-}
-
-/** The messages of runc and crun, for a program looked up in PATH and for one given by its path. */
-function isNotFound(message: string): boolean {
-  return /executable file (?:`[^`]*` )?not found|exec: "[^"]*": (?:stat [^:]*: )?no such file or directory/.test(message);
 }

@@ -122,11 +122,7 @@ function clusterOf({server, trust}: Connection): KubeConfig['clusters'][number] 
     server: server.href.replace(/\/$/, ''),
     // client-node refuses a server without TLS unless this is set.
     skipTLSVerify: !trust.verify || server.protocol === 'http:',
-    ...(trust.ca === null ? {} : {caData: base64(trust.ca)}),
+    ...(trust.ca === null ? {} : {caData: Buffer.from(trust.ca).toString('base64')}),
     ...(trust.serverName === null ? {} : {tlsServerName: trust.serverName}),
   };
-}
-
-function base64(text: string): string {
-  return Buffer.from(text).toString('base64');
 }

@@ -25,7 +25,7 @@ const sysctls = {
 } as const;
 
 const sysctlNames = Object.entries(sysctls).flatMap(([folder, own]) => own.map(name => `${folder}.${name}`));
-export const sysctlPaths: readonly string[] = sysctlNames.map(pathOfSysctl);
+export const sysctlPaths: readonly string[] = sysctlNames.map(name => `/proc/sys/${name.replaceAll('.', '/')}`);
 
 /** The first reads of each node besides `versionCommand`. Only argvs: there may be no shell. */
 export const firstCommands: readonly NodeCommand[] = [
@@ -168,10 +168,6 @@ function sysctlVariants(): readonly CommandVariant[] {
 
 function grepSysctls(paths: readonly string[]): CommandVariant {
   return {commands: [['grep', '-sH', '', ...paths]], join: asSysctls, keepsPart: true};
-}
-
-function pathOfSysctl(name: string): string {
-  return `/proc/sys/${name.replaceAll('.', '/')}`;
 }
 
 /**

@@ -100,15 +100,12 @@ async function probeTools(asked: readonly Ran[], target: ExecTarget): Promise<'t
     const error: unknown = failure instanceof AggregateError ? failure.errors[0] : failure;
     // An old iptables-save knows no --version, and exists.
     if (error instanceof CommandFailed && (error.exitCode !== null || isMissing(error))) return isMissing(error) ? 'lacking' : 'there';
-    if (error instanceof ApiError && isDown(error)) return 'down';
+    // Messages of the kubelet for a container that has ended or not started.
+    if (error instanceof ApiError && /container not found \(|container \S+ (?:is )?not (?:running|created)/i.test(error.message))
+      return 'down';
     if (error instanceof ApiError && error.status === 404) return 'lacking';
     throw new Unreachable(`${whatFailed(target, errorText(error))}${execRemedy(error)}`, {cause: error});
   }
-}
-
-/** Messages of the kubelet for a container that has ended or not started. */
-function isDown({message}: ApiError): boolean {
-  return /container not found \(|container \S+ (?:is )?not (?:running|created)/i.test(message);
 }
 
 /** The result may never be awaited. */

@@ -86,9 +86,10 @@ class SshConnection implements NodeShell {
     if (refused !== null)
       throw new Unreachable(`ssh to ${this.#host}: ${refused}: sudo on ${node.name} must not ask for a password`, {isPermanent: true});
     if (result.exitCode !== 0 && (!sudo || result.exitCode === sshFailed)) {
+      // Whether ssh would fail the same way again: a key or a setting is wrong.
       throw new Unreachable(`ssh to ${this.#host}: ${lastLine(said) || 'it ended without a word'}: ${sshRemedy(said, this.#host)}`, {
         cause: result.cause,
-        isPermanent: isPermanentFailure(said),
+        isPermanent: remedies.find(({pattern}) => pattern.test(said))?.isPermanent ?? false,
       });
     }
     if (!sudo && result.stdout.toString('utf8').trim() !== '0')
@@ -163,11 +164,6 @@ function remoteCommand(argv: readonly string[]): string {
 /** What to do about a failure of ssh, by its message. */
 function sshRemedy(said: string, host: string): string {
   return remedies.find(({pattern}) => pattern.test(said))?.remedy.replaceAll('NODE', () => host) ?? `try "ssh ${host}" by hand`;
-}
-
-/** Whether ssh would fail the same way again: a key or a setting is wrong. */
-function isPermanentFailure(said: string): boolean {
-  return remedies.find(({pattern}) => pattern.test(said))?.isPermanent ?? false;
 }
 
 /** The first match counts. */

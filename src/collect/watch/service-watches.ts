@@ -1,5 +1,4 @@
 import type {EndpointSliceObject, ServiceObject, ObjectMeta} from '../../model/api-objects.ts';
-import type {ServiceName} from '../../model/finding.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {type ClusterScope, listKey} from '../cluster/cluster-reader.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
@@ -138,7 +137,12 @@ export function watchedPlaces(scope: ClusterScope): readonly WatchedPlace[] {
         holds: ({metadata}) => metadata.namespace === namespace,
       }));
     case 'services':
-      return scope.services.map(placeOfService);
+      return scope.services.map(({namespace, name}) => ({
+        path: `/namespaces/${encodeURIComponent(namespace)}`,
+        services: {fieldSelector: `metadata.name=${name}`},
+        slices: {labelSelector: `kubernetes.io/service-name=${name}`},
+        holds: ({metadata}, service) => metadata.namespace === namespace && service === name,
+      }));
   }
 }
 
@@ -148,15 +152,6 @@ function slicesIn(place: WatchedPlace, slices: readonly EndpointSliceObject[] | 
 
 export function servicesPath({path}: WatchedPlace): string {
   return `/api/v1${path}/services`;
-}
-
-function placeOfService({namespace, name}: ServiceName): WatchedPlace {
-  return {
-    path: `/namespaces/${encodeURIComponent(namespace)}`,
-    services: {fieldSelector: `metadata.name=${name}`},
-    slices: {labelSelector: `kubernetes.io/service-name=${name}`},
-    holds: ({metadata}, service) => metadata.namespace === namespace && service === name,
-  };
 }
 
 /** What a watch of Services tells, as all who follow them get it. */

@@ -53,14 +53,10 @@ export function promisedFrontends(port: ServicePort, node: CiliumNode): readonly
     return scopes.map(isInternal => ({
       entry,
       isInternal,
-      key: keyOf(port, entry, isInternal),
+      key: frontendKey(entry.address ?? unspecified[port.family], {port: entry.port, protocol: port.protocol, isInternal}),
       isOptional: isOptional || (isInternal && port.object.metadata.annotations?.['service.cilium.io/scope'] !== undefined),
     }));
   });
-}
-
-function keyOf({family, protocol}: ServicePort, {address, port}: Entry, isInternal: boolean): string {
-  return frontendKey(address ?? unspecified[family], {port, protocol, isInternal});
 }
 
 export const unspecified: Readonly<Record<Family, string>> = {IPv4: '0.0.0.0', IPv6: '::'};
@@ -134,7 +130,7 @@ export function ciliumEndpoints({port, set}: PortEntry, {name, state, view, prox
         serving,
         nodeName: endpoint.nodeName ?? name,
         // Up to 1.18 an endpoint that serves without being ready, and does not end, is a usable one.
-        ready: endpoint.ready || (isBefore19(state) && serving && !endpoint.terminating),
+        ready: endpoint.ready || (state.version.major === 1 && state.version.minor < 19 && serving && !endpoint.terminating),
         zoneHints: keepsHints ? endpoint.zoneHints : null,
         nodeHints: keepsHints ? endpoint.nodeHints : null,
       };
@@ -161,10 +157,6 @@ export function openEndpoints({port, set}: PortEntry, {view, proxy}: CiliumNode)
   );
   const without = weightless.size === 0 ? [] : set.endpoints.filter(({slice}) => weightless.has(slice));
   return new Set([...set.ambiguous.keys(), ...without.map(({hostPort}) => hostPort)]);
-}
-
-function isBefore19({version: {major, minor}}: CiliumState): boolean {
-  return major === 1 && minor < 19;
 }
 
 /** The endpoint that Cilium's Ingress and Gateway put into their Services. */

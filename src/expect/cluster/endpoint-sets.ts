@@ -101,7 +101,7 @@ function toEndpoint(endpoint: SliceEndpoint, address: string, {port, slice}: {po
     ready: conditions?.ready ?? true,
     serving: conditions?.serving ?? true,
     terminating: conditions?.terminating ?? false,
-    nodeName: nodeNameOf(endpoint),
+    nodeName: typeof endpoint.nodeName === 'string' ? endpoint.nodeName : (topologyOf(endpoint)[hostnameLabel] ?? null),
     sliceEndpoint: endpoint,
     zoneHints: hintNames(hints?.forZones),
     nodeHints: hintNames(hints?.forNodes),
@@ -117,10 +117,6 @@ export function topologyOf({topology, deprecatedTopology, nodeName, zone}: Slice
     ...(typeof nodeName === 'string' ? {[hostnameLabel]: nodeName} : {}),
     ...(zone === undefined ? {} : {[zoneLabel]: zone}),
   };
-}
-
-function nodeNameOf(endpoint: SliceEndpoint): string | null {
-  return typeof endpoint.nodeName === 'string' ? endpoint.nodeName : (topologyOf(endpoint)[hostnameLabel] ?? null);
 }
 
 const hostnameLabel = 'kubernetes.io/hostname';

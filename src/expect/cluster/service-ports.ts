@@ -47,7 +47,8 @@ export function servicePorts(service: ServiceObject, family: Family, proxy: Prox
   if (clusterIP === null) return [];
   const context = {family, clusterIP, proxy};
   const ports: ServicePort[] = [];
-  for (const port of service.spec?.ports ?? []) if (isUsable(port)) ports.push(servicePort(service, port, context));
+  for (const port of service.spec?.ports ?? [])
+    if (typeof port.port === 'number' && protocolOf(port) !== null) ports.push(servicePort(service, port, context));
   return ports;
 }
 
@@ -60,10 +61,6 @@ export function clusterIPOf(service: ServiceObject, family: Family): string | nu
   const at = ipFamilies.indexOf(family);
   const address = at < 0 ? undefined : (spec.clusterIPs?.[at] ?? (at === 0 ? clusterIP : undefined));
   return address === undefined ? null : canonicalAddress(address);
-}
-
-function isUsable(port: ServicePortSpec): boolean {
-  return typeof port.port === 'number' && protocolOf(port) !== null;
 }
 
 function protocolOf(port: ServicePortSpec): Protocol | null {

@@ -15,7 +15,7 @@ export interface InferredConfig extends KubeProxyFields {
 export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredConfig {
   const all = [...rulesets.values()];
   if (!all.some(holdsServiceRules)) {
-    if (all.some(holdsPortals)) return {mode: 'userspace'};
+    if (all.some(ruleset => portals.some(name => (ruleset.chain('nat', name)?.ruleCount ?? 0) > 0))) return {mode: 'userspace'};
     return all.some(holdsEntries) ? {version: fingerprint(rulesets)} : {};
   }
   const detectors = all.map(ruleset => usualDetector(ruleset));
@@ -105,13 +105,9 @@ function tail(ruleset: Ruleset): readonly Rule[] {
 
 /** A family without a jump to node ports, while the other family's jumps name addresses, has no address in any of the CIDRs. */
 function nodePortAddressesOf(rulesets: readonly Ruleset[]): readonly string[] {
-  const given = rulesets.flatMap(nodePortAddresses);
+  const given = rulesets.flatMap(ruleset => tail(ruleset).flatMap(rule => optionOf(rule, '-d') ?? []));
   const without = rulesets.filter(ruleset => tail(ruleset).length === 0 && ruleset.chain('nat', 'KUBE-SERVICES') !== undefined);
   return given.length === 0 ? [] : [...given, ...without.map(({family}) => (family === 'IPv4' ? '0.0.0.0/32' : '::/128'))];
-}
-
-function nodePortAddresses(ruleset: Ruleset): readonly string[] {
-  return tail(ruleset).flatMap(rule => optionOf(rule, '-d') ?? []);
 }
 
 function negatesLoopback({options}: Rule): boolean {
@@ -139,10 +135,6 @@ function showsFilter({tables, cut}: Ruleset): boolean {
     filter !== undefined &&
     (filter.complete || cut !== null || ['KUBE-FORWARD', 'KUBE-PROXY-FIREWALL'].some(name => filter.chains.has(name)))
   );
-}
-
-function holdsPortals(ruleset: Ruleset): boolean {
-  return portals.some(name => (ruleset.chain('nat', name)?.ruleCount ?? 0) > 0);
 }
 
 const portals = ['KUBE-PORTALS-CONTAINER', 'KUBE-PORTALS-HOST', 'KUBE-NODEPORT-CONTAINER', 'KUBE-NODEPORT-HOST'];

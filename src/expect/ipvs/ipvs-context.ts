@@ -33,11 +33,7 @@ function nodeAddresses({family, facts, nodePortCIDRs}: NodeContext, bound: reado
   return [...new Set(candidates)].filter(text => {
     const address = parseAddress(text);
     if (address === null || address.family !== family || isLoopback(address.text)) return false;
-    return cidrs === null ? !isLinkLocal(address.text) : cidrs.some(cidr => cidr !== null && contains(cidr, address));
+    // fe80::/10
+    return cidrs === null ? !/^fe[89ab]/.test(address.text) : cidrs.some(cidr => cidr !== null && contains(cidr, address));
   });
-}
-
-/** fe80::/10 */
-function isLinkLocal(address: string): boolean {
-  return /^fe[89ab]/.test(address);
 }

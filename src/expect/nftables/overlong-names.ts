@@ -18,16 +18,12 @@ export function overlongNames({view, config, facts}: Omit<PortsInput, 'family'>)
   if (version.minor < oldestNftMinor || truncatesComments(version)) return [];
   const proxy = {version, gates: config.featureGates.value};
   return families.flatMap(family => {
-    const ports = view.entries(family, proxy).flatMap(({port}) => (isOverlong(port.servicePortName) ? [port] : []));
+    // Names are ASCII: one character is one byte.
+    const ports = view.entries(family, proxy).flatMap(({port}) => (port.servicePortName.length > maxCommentBytes ? [port] : []));
     if (ports.length === 0) return [];
     const table = expectTable({view, config, facts, family, table: null});
     return table.ports
       .filter(({port}) => ports.includes(port))
       .map(item => ({family, port: item.port, blocksSync: table.objectsOf(item).elements.some(({comment}) => comment !== null)}));
   });
-}
-
-/** Names are ASCII: one character is one byte. */
-function isOverlong(name: string): boolean {
-  return name.length > maxCommentBytes;
 }

@@ -16,7 +16,10 @@ export interface SharedElement {
 export function serviceElements(plan: NftPlan): readonly SharedElement[] {
   return [
     ...clusterIPElements(plan),
-    ...externalElements(plan),
+    ...plan.externalAddresses.flatMap(address => {
+      const key = addressKey(plan, address);
+      return leadsOut(plan, {key, map: 'service-ips', refusals: 'no-endpoint-services'});
+    }),
     ...nodePortElements(plan),
     ...firewallElements(plan),
     ...hairpins(plan),
@@ -30,13 +33,6 @@ function clusterIPElements(plan: NftPlan): readonly SharedElement[] {
   const key = addressKey(plan, clusterIP);
   const listed = checksClusterIPs(context.version) ? [element('cluster-ips', clusterIP, null)] : [];
   return [...listed, hasInternal ? element('service-ips', key, `goto ${internalChain}`) : refusal(plan, 'no-endpoint-services', key)];
-}
-
-function externalElements(plan: NftPlan): readonly SharedElement[] {
-  return plan.externalAddresses.flatMap(address => {
-    const key = addressKey(plan, address);
-    return leadsOut(plan, {key, map: 'service-ips', refusals: 'no-endpoint-services'});
-  });
 }
 
 function nodePortElements(plan: NftPlan): readonly SharedElement[] {
@@ -98,12 +94,8 @@ function element(set: string, key: string, value: string | null): SharedElement 
 
 function refusal({item, context, noEndpointVerdict}: NftPlan, set: string, key: string): SharedElement {
   const name = item.port.servicePortName;
-  return {set, key, value: noEndpointVerdict, comment: truncatesComments(context.version) ? truncated(name) : name};
-}
-
-/** Names are ASCII: one character is one byte. */
-function truncated(name: string): string {
-  return name.slice(0, maxCommentBytes);
+  // Names are ASCII: one character is one byte.
+  return {set, key, value: noEndpointVerdict, comment: truncatesComments(context.version) ? name.slice(0, maxCommentBytes) : name};
 }
 
 /** The declaration of a set or map. */

@@ -194,17 +194,13 @@ class PastedChains extends ChainList<DumpChain> implements ChainsByName {
   }
 
   linesAt(place: number): readonly {readonly text: string; readonly line: number}[] {
-    return (this.#chains[place]?.rules ?? []).map(({text, line}) => ({text: withoutCounters(text), line}));
+    return (this.#chains[place]?.rules ?? []).map(({text, line}) => ({text: text.replace(/^\[\d+:\d+\]\s*/, ''), line}));
   }
 
   /** Lines of one chain may come from several places. */
   lineAt(): number | null {
     return null;
   }
-}
-
-function withoutCounters(text: string): string {
-  return text.replace(/^\[\d+:\d+\]\s*/, '');
 }
 
 /**

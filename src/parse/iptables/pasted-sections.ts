@@ -82,7 +82,8 @@ class SectionReader {
       return;
     }
     this.#strays.push({line: number, text});
-    if (isElision(text) || line.broken) this.#gap();
+    // A line in place of rules that were left out, such as `...`.
+    if (/^(?:\.{3,}|…+|⋮|\[?\(?(?:\.\.\.|…|snip|omitted|省略|中略|略)\)?\]?)$/i.test(text) || line.broken) this.#gap();
     else if (!text.startsWith('#')) this.#isInterrupted = true;
   }
 
@@ -205,9 +206,4 @@ function chainOf(section: Section, name: string): SectionChain {
   const chain: SectionChain = {name, policy: null, declared: false, references: null, isListed: false, hasGaps: false, rules: []};
   section.chains.set(name, chain);
   return chain;
-}
-
-/** A line in place of rules that were left out, such as `...`. */
-function isElision(text: string): boolean {
-  return /^(?:\.{3,}|…+|⋮|\[?\(?(?:\.\.\.|…|snip|omitted|省略|中略|略)\)?\]?)$/i.test(text);
 }

@@ -70,7 +70,8 @@ export function kindOfConfig(text: string): string | null {
  * except `--hostname-override` are skipped, because kube-proxy ignores them.
  */
 export function parseArguments(args: readonly string[]): KubeProxyFields {
-  const words = args.flatMap(arg => (/\s--|^exec /.test(arg) ? shellWords(arg) : [arg]));
+  // The words of a script, with the quoting that kube-proxy's scripts use.
+  const words = args.flatMap(arg => (/\s--|^exec /.test(arg) ? arg.split(/\s+/).map(word => word.replaceAll(/["']/g, '')) : [arg]));
   const flags = new Map<string, string>();
   for (const [index, word] of words.entries()) {
     const flag = /^--([a-zA-Z_-]+)(?:=(.*))?$/s.exec(word);
@@ -109,11 +110,6 @@ const switches: ReadonlySet<string> = new Set([
   'conntrack-tcp-be-liberal',
   'ipvs-strict-arp',
 ]);
-
-/** The words of a script, with the quoting that kube-proxy's scripts use. */
-function shellWords(script: string): readonly string[] {
-  return script.split(/\s+/).map(word => word.replaceAll(/["']/g, ''));
-}
 
 type Fields = Readonly<Record<string, unknown>>;
 

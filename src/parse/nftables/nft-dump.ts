@@ -20,17 +20,9 @@ import {canonicalNftRule} from './nft-rule.ts';
 /** Reads the output of nft, with `-j` or without. Throws an UnreadableText. */
 export function parseNftDump(input: Buffer | string): NftRuleset {
   const content = typeof input === 'string' ? Buffer.from(input) : input;
-  const ruleset = content.includes('"nftables"') ? parseNftJson(content) : parseNftText(content);
+  const ruleset = content.includes('"nftables"') ? parseNftJson(content) : new TextReader(content).read();
   if (ruleset.tables.size > 0) requireUndamaged(content);
   return ruleset;
-}
-
-/**
- * Reads the output of `nft list ruleset` or `nft list table …`, with or without handles and counters, also several outputs one after
- * another. A truncated dump is read up to its end: see `cut`.
- */
-function parseNftText(content: Buffer): NftRuleset {
-  return new TextReader(content).read();
 }
 
 type TextTable = NftDumpTable<NftChainList>;
@@ -53,6 +45,10 @@ interface RuleStart {
   depth: number;
 }
 
+/**
+ * Reads the output of `nft list ruleset` or `nft list table …`, with or without handles and counters, also several outputs one after
+ * another. A truncated dump is read up to its end: see `cut`.
+ */
 class TextReader {
   readonly #bytes: Buffer;
   readonly #tables = new Map<string, TextTable>();

@@ -270,7 +270,8 @@ function isValueAhead(reader: TokenReader): boolean {
 function selectorLength(reader: TokenReader): number {
   const [first, second] = [reader.peek(), reader.peek(1)];
   if (/^[io]if(?:name|group)?$/.test(first)) return 1;
-  if (first === 'meta' || first === 'exthdr' || (headers.has(first) && isField(second))) return 2;
+  // `tcp` may also be a value, as in `meta l4proto tcp drop`.
+  if (first === 'meta' || first === 'exthdr' || (headers.has(first) && fields.has(second))) return 2;
   if (first === 'ct') return conntrackLength(reader);
   if (first === 'fib') return untilWord(reader, fibResults);
   if (first === 'rt') return untilWord(reader, /^(?:nexthop|classid|mtu|ipsec)$/);
@@ -278,11 +279,6 @@ function selectorLength(reader: TokenReader): number {
   if (first === 'symhash') return reader.peek(3) === 'offset' ? 5 : 3;
   if (first === 'jhash') return hashLength(reader);
   return 0;
-}
-
-/** `tcp` may also be a value, as in `meta l4proto tcp drop`. */
-function isField(word: string): boolean {
-  return fields.has(word);
 }
 
 /** `ct state`, `ct original ip saddr`, `ct reply zone`. */

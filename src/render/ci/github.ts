@@ -70,7 +70,8 @@ function titleOf({finding: {code, name}, nodes}: FindingBlock): string {
 
 function command(severity: Severity, title: string, message: string): string {
   const short = title.length > maxTitleLength ? `${title.slice(0, maxTitleLength - 1)}…` : title;
-  return `::${commands[severity]} title=${property(short)}::${data(message)}`;
+  // Follows `escapeProperty` of @actions/core.
+  return `::${commands[severity]} title=${data(short).replaceAll(':', '%3A').replaceAll(',', '%2C')}::${data(message)}`;
 }
 
 const maxTitleLength = 255;
@@ -78,11 +79,6 @@ const maxTitleLength = 255;
 /** Follows `escapeData` of @actions/core. */
 function data(text: string): string {
   return text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A');
-}
-
-/** Follows `escapeProperty` of @actions/core. */
-function property(text: string): string {
-  return data(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
 }
 
 /** A line that must not be a command: the runner interprets `##[…]` anywhere in a line. */

@@ -26,12 +26,8 @@ export const formatsOfMode: Readonly<Record<string, readonly RulesFormat[]>> = {
 function render({node, proxyMode, kubeProxyVersion, families, notes}: ExpectedRules, text: (family: FamilyRules) => string): string {
   const heading = (family: string): string => `# ${family}: what kube-proxy ${kubeProxyVersion} in ${proxyMode} mode writes on ${node}`;
   const remarks = notes.map(note => `# ${note}\n`).join('');
-  return escapeLines(remarks + families.map(one => `${heading(one.family)}\n${text(one)}`).join('\n'));
-}
-
-/** nft indents with tabs. */
-function escapeLines(text: string): string {
-  return text.split('\t').map(escapeUnsafe).join('\t');
+  // nft indents with tabs.
+  return (remarks + families.map(one => `${heading(one.family)}\n${text(one)}`).join('\n')).split('\t').map(escapeUnsafe).join('\t');
 }
 
 /** Built-in chains are not declared: that would set their policy. */

@@ -136,13 +136,6 @@ function changesOutcomes(rule: Rule, {expected, actual}: {readonly expected: Exp
 
 const indexOf = once((expected: ExpectedRuleset) => new PortIndex(expected));
 
-/** Another Service port that has the address and port of a rule, and so determines the outcome of their packets. */
-function otherClaimant(rule: Rule, item: PortOnNode, expected: ExpectedRuleset): PortOnNode | undefined {
-  return indexOf(expected)
-    .concerned(rule)
-    .find(other => other !== item);
-}
-
 /** Packets to what a rule of a shared chain names, one from each kind of source. */
 function packetsTo(rule: Rule, context: NodeContext): readonly Packet[] {
   const protocol = optionOf(rule, '-p');
@@ -181,7 +174,10 @@ function findStaleEntries(portCase: PortCase, symptoms: SymptomList<Rule>): void
 
 function findStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: SymptomList<Rule>): void {
   const where = entryOfRule(rule);
-  const owner = otherClaimant(rule, item, expected);
+  // Another Service port that has the address and port of a rule, and so determines the outcome of their packets.
+  const owner = indexOf(expected)
+    .concerned(rule)
+    .find(other => other !== item);
   const answers = owner === undefined && changesOutcomes(rule, {expected, actual: view});
   if (answers) return symptoms.say(staleEntry(where, {answers, rule}), `stale entry ${where}`);
   const whose =

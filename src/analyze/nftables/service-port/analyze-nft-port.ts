@@ -111,16 +111,12 @@ function findStaleNftEntries({item, differences, expected, view}: NftPortCase, s
     if (kind !== 'extra' || what !== 'element' || own.has(key) || !(isEntryMap(rule.chain) || isRefusal(difference))) continue;
     const answers =
       isEntryMap(rule.chain) &&
-      isOwnTarget(difference, item.names.base) &&
+      targetsOf(difference.rule).some(chain => parseNftName(chain)?.base === item.names.base) &&
       targetsOf(rule).some(chain => (view.chain(chain)?.ruleCount ?? 0) > 0);
     const [address = '', port, entryPort] = key.split(' . ');
     const where = entryPort === undefined ? `node port ${port}` : joinHostPort(address, Number(entryPort));
     symptoms.say(staleEntry(where, {answers, rule}), `stale entry ${where}`);
   }
-}
-
-function isOwnTarget({rule}: NftPortDifference, base: string): boolean {
-  return targetsOf(rule).some(chain => parseNftName(chain)?.base === base);
 }
 
 /**
@@ -144,15 +140,12 @@ export function hasOtherNftEndpointsOnly({item, differences, expected, actual}: 
   if (cluster.length === 0) return false;
   const written: NftPort = {...item, endpoints: {cluster, local, reachable: cluster, hasAny: true}};
   const does = expected.objectsOf(written);
-  return isWritten(does, actual) && !holdsRest(expected.objectsOf(item), does, actual);
-}
-
-/** Whether the node has everything of a Service port, chains with exactly these rules. */
-function isWritten({chains, sets, elements}: PortObjects, actual: NftTable): boolean {
+  // Whether the node has everything of a Service port, chains with exactly these rules.
   return (
-    [...chains].every(([name, rules]) => actual.chain(name)?.holds(rules) === true) &&
-    sets.every(({name}) => actual.set(name) !== undefined) &&
-    elements.every(({set, key, value}) => actual.set(set)?.elements.get(key)?.value === value)
+    [...does.chains].every(([name, rules]) => actual.chain(name)?.holds(rules) === true) &&
+    does.sets.every(({name}) => actual.set(name) !== undefined) &&
+    does.elements.every(({set, key, value}) => actual.set(set)?.elements.get(key)?.value === value) &&
+    !holdsRest(expected.objectsOf(item), does, actual)
   );
 }
 

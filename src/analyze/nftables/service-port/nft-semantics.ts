@@ -34,7 +34,8 @@ export class NftSemantics implements ModeSemantics<RuleText> {
   refusedFor({verdict, path}: Outcome<RuleText>): 'ranges' | 'policy' | 'other' {
     const chain = path.at(-1)?.chain ?? '';
     if (chain.startsWith('firewall-')) return 'ranges';
-    return verdict === 'drop' && isEndpointCheck(chain) ? 'policy' : 'other';
+    // A chain that drops packets of Services whose policy leaves them no endpoint on the node.
+    return verdict === 'drop' && endpointChecks.has(chain) ? 'policy' : 'other';
   }
 
   policyOf(pathOutcome: PathOutcome<RuleText>): 'Cluster' | 'Local' | null {
@@ -159,16 +160,12 @@ function endsBefore(portCase: NftPortCase, comparison: ProbeComparison<RuleText>
   const rules = missingOf(portCase).flatMap(({rule}) => (rule.chain === chain ? [rule] : []));
   const picking = pickingChain([...expected.destinations.values()][0]?.path ?? []);
   if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
-    return withoutPick(portCase, comparison);
+    // The chain that picks the endpoint is entered and picks none.
+    return [...comparison.expected.destinations.keys()].map(endpoint => {
+      const evidence = nftEvidence(portCase, {kind: 'endpoint', endpoint, comparison});
+      return missingEndpoint(portCase.item, {endpoint, probe: comparison.probe, evidence});
+    });
   return [deadEnd(portCase.item, comparison, {chain, policy: nftPolicyOf(expected), evidence: {expected: rules, actual: [lead]}})];
-}
-
-/** The chain that picks the endpoint is entered and picks none. */
-function withoutPick(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
-  return [...comparison.expected.destinations.keys()].map(endpoint => {
-    const evidence = nftEvidence(portCase, {kind: 'endpoint', endpoint, comparison});
-    return missingEndpoint(portCase.item, {endpoint, probe: comparison.probe, evidence});
-  });
 }
 
 /** The purpose of a rule, whatever endpoints it names. One that picks is written in another form where clients are remembered. */
@@ -298,9 +295,4 @@ const endpointChecks: ReadonlySet<string> = new Set(['service-endpoints-check', 
 /** A chain that checks the packets that no Service matches. */
 function isCheck(chain: string): boolean {
   return endpointChecks.has(chain) || chain === 'cluster-ips-check' || chain === 'reject-chain';
-}
-
-/** A chain that drops packets of Services whose policy leaves them no endpoint on the node. */
-function isEndpointCheck(chain: string): boolean {
-  return endpointChecks.has(chain);
 }
