@@ -6,145 +6,87 @@ import {isKnownText, knownVersion, wordSet} from './known-words.ts';
 import {ciliumAnnotations, ciliumSettings} from './redact-cilium.ts';
 import {redactArguments, redactConfigText} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
-import {kept, type Treatment, treat} from './treatment.ts';
-
-const metadata = (name: Treatment): Treatment => ({
-  fields: {
-    name,
-    namespace: 'namespace',
-    uid: 'uid',
-    labels,
-    annotations,
-    ...kept('resourceVersion generation creationTimestamp deletionTimestamp'),
-  },
-});
+import type {NameKind} from './names.ts';
+import {fieldsOf, treat, type TreatedPaths, type Treatment} from './treatment.ts';
 
 const portName: Treatment = (value, {names}) => (typeof value === 'string' ? names.port(value) : typeof value === 'number' ? value : null);
 const version: Treatment = value => (typeof value === 'string' ? knownVersion(value) : null);
 
-const slicePort: Treatment = {fields: {name: portName, port: 'kept', protocol: 'kept'}};
-const targetRef: Treatment = {fields: {kind: 'kept', name: 'pod', namespace: 'namespace', uid: 'uid'}};
-const endpointAddress: Treatment = {fields: {ip: 'address', hostname: 'word', nodeName: 'node', targetRef}};
-const conditions: Treatment = {
-  list: {
-    fields: kept('type status reason lastHeartbeatTime lastTransitionTime lastProbeTime'),
-  },
-};
-const type = {apiVersion: 'kept', kind: 'kept'} as const;
+/** An object of the API, whose name is of a kind. */
+function object(kind: NameKind, ...rows: readonly TreatedPaths[]): Treatment {
+  return fieldsOf(
+    ['kept', 'apiVersion kind metadata.{resourceVersion generation creationTimestamp deletionTimestamp}'],
+    [kind, 'metadata.name'],
+    ['namespace', 'metadata.namespace'],
+    ['uid', 'metadata.uid'],
+    [labels, 'metadata.labels'],
+    [annotations, 'metadata.annotations'],
+    ...rows,
+  );
+}
+
+const targetRef = fieldsOf(['kept', 'kind'], ['pod', 'name'], ['namespace', 'namespace'], ['uid', 'uid']);
+const condition = fieldsOf(['kept', 'type status reason lastHeartbeatTime lastTransitionTime lastProbeTime']);
 
 /** The lists of objects in a bundle. */
 export type ObjectList = Exclude<keyof ApiObjects, 'lacksNodes' | 'namespaces' | 'podsOf' | 'unsure'>;
 
 /** The fields that are kept of each kind of API object, and their treatment. All others are left out. */
 export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
-  services: {
-    fields: {
-      ...type,
-      metadata: metadata('service'),
-      spec: {
-        fields: {
-          ...kept(`
-            type ipFamilies ipFamilyPolicy allocateLoadBalancerNodePorts externalTrafficPolicy internalTrafficPolicy trafficDistribution
-            healthCheckNodePort sessionAffinity sessionAffinityConfig publishNotReadyAddresses
-          `),
-          clusterIP: 'address',
-          clusterIPs: {list: 'address'},
-          ports: {
-            list: {fields: {name: portName, protocol: 'kept', port: 'kept', nodePort: 'kept', targetPort: portName}},
-          },
-          externalIPs: {list: 'address'},
-          loadBalancerIP: 'address',
-          loadBalancerSourceRanges: {list: 'address'},
-          loadBalancerClass: 'word',
-          externalName: 'word',
-          selector: labels,
-          topologyKeys: {list: labelKey},
-        },
-      },
-      status: {
-        fields: {loadBalancer: {fields: {ingress: {list: {fields: {ip: 'address', hostname: 'word', ipMode: 'kept'}}}}}},
-      },
-    },
-  },
-  endpointSlices: {
-    fields: {
-      ...type,
-      metadata: metadata('word'),
-      addressType: 'kept',
-      ports: {list: slicePort},
-      endpoints: {
-        list: {
-          fields: {
-            addresses: {list: 'address'},
-            conditions: 'kept',
-            hostname: 'word',
-            nodeName: 'node',
-            targetRef,
-            zone: 'word',
-            topology: labels,
-            hints: {fields: {forZones: {list: {fields: {name: 'word'}}}, forNodes: {list: {fields: {name: 'node'}}}}},
-          },
-        },
-      },
-    },
-  },
-  endpoints: {
-    fields: {
-      ...type,
-      metadata: metadata('service'),
-      subsets: {
-        list: {fields: {addresses: {list: endpointAddress}, notReadyAddresses: {list: endpointAddress}, ports: {list: slicePort}}},
-      },
-    },
-  },
-  nodes: {
-    fields: {
-      ...type,
-      metadata: metadata('node'),
-      spec: {fields: {podCIDR: 'address', podCIDRs: {list: 'address'}, unschedulable: 'kept'}},
-      status: {
-        fields: {
-          addresses: {list: {fields: {type: 'kept', address: 'address'}}},
-          conditions,
-          nodeInfo: {
-            fields: {
-              kubeProxyVersion: version,
-              kubeletVersion: version,
-              operatingSystem: 'kept',
-              kernelVersion: version,
-              containerRuntimeVersion: version,
-              architecture: 'kept',
-            },
-          },
-        },
-      },
-    },
-  },
+  services: object(
+    'service',
+    [
+      'kept',
+      `spec.{
+        type ipFamilies ipFamilyPolicy allocateLoadBalancerNodePorts externalTrafficPolicy internalTrafficPolicy trafficDistribution
+        healthCheckNodePort sessionAffinity sessionAffinityConfig publishNotReadyAddresses ports[].{protocol port nodePort}
+      }
+      status.loadBalancer.ingress[].ipMode`,
+    ],
+    ['address', 'spec.{clusterIP clusterIPs[] externalIPs[] loadBalancerIP loadBalancerSourceRanges[]} status.loadBalancer.ingress[].ip'],
+    ['word', 'spec.{loadBalancerClass externalName} status.loadBalancer.ingress[].hostname'],
+    [portName, 'spec.ports[].{name targetPort}'],
+    [labels, 'spec.selector'],
+    [labelKey, 'spec.topologyKeys[]'],
+  ),
+  endpointSlices: object(
+    'word',
+    ['kept', 'addressType ports[].{port protocol} endpoints[].conditions'],
+    [portName, 'ports[].name'],
+    ['address', 'endpoints[].addresses[]'],
+    ['word', 'endpoints[].{hostname zone hints.forZones[].name}'],
+    ['node', 'endpoints[].{nodeName hints.forNodes[].name}'],
+    [targetRef, 'endpoints[].targetRef'],
+    [labels, 'endpoints[].topology'],
+  ),
+  endpoints: object(
+    'service',
+    ['kept', 'subsets[].ports[].{port protocol}'],
+    [portName, 'subsets[].ports[].name'],
+    ['address', 'subsets[].{addresses[].ip notReadyAddresses[].ip}'],
+    ['word', 'subsets[].{addresses[].hostname notReadyAddresses[].hostname}'],
+    ['node', 'subsets[].{addresses[].nodeName notReadyAddresses[].nodeName}'],
+    [targetRef, 'subsets[].{addresses[].targetRef notReadyAddresses[].targetRef}'],
+  ),
+  nodes: object(
+    'node',
+    ['kept', 'spec.unschedulable status.{addresses[].type nodeInfo.{operatingSystem architecture}}'],
+    ['address', 'spec.{podCIDR podCIDRs[]} status.addresses[].address'],
+    [version, 'status.nodeInfo.{kubeProxyVersion kubeletVersion kernelVersion containerRuntimeVersion}'],
+    [condition, 'status.conditions[]'],
+  ),
   pods: podTreatment,
-  configMaps: {fields: {...type, metadata: metadata('word'), data: configData}},
-  serviceCIDRs: {fields: {...type, metadata: metadata('word'), spec: {fields: {cidrs: {list: 'address'}}}}},
-  networkPolicies: {
-    fields: {
-      ...type,
-      metadata: metadata('word'),
-      spec: {
-        fields: {
-          podSelector: {
-            fields: {matchLabels: labels, matchExpressions: {list: {fields: {key: labelKey, operator: 'kept', values: {list: 'word'}}}}},
-          },
-          policyTypes: 'kept',
-          ingress: {
-            list: {
-              fields: {
-                from: {list: {fields: {ipBlock: {fields: {cidr: 'address', except: {list: 'address'}}}}}},
-                ports: {list: {fields: {protocol: 'kept', port: portName, endPort: 'kept'}}},
-              },
-            },
-          },
-        },
-      },
-    },
-  },
+  configMaps: object('word', [configData, 'data']),
+  serviceCIDRs: object('word', ['address', 'spec.cidrs[]']),
+  networkPolicies: object(
+    'word',
+    ['kept', 'spec.{policyTypes podSelector.matchExpressions[].operator ingress[].ports[].{protocol endPort}}'],
+    [labels, 'spec.podSelector.matchLabels'],
+    [labelKey, 'spec.podSelector.matchExpressions[].key'],
+    ['word', 'spec.podSelector.matchExpressions[].values[]'],
+    ['address', 'spec.ingress[].from[].ipBlock.{cidr except[]}'],
+    [portName, 'spec.ingress[].ports[].port'],
+  ),
 };
 
 /** Of containers the replaced name and the ports are kept; of those in kube-proxy's pods the image and the command line. */
@@ -156,31 +98,28 @@ function podTreatment(pod: unknown, replacements: Replacements): unknown {
     namespace: String(namespace),
     labels: asObject(given) as Readonly<Record<string, string>>,
   });
-  return treat(pod, podFields({list: isKubeProxy ? kubeProxyContainer : container}), replacements);
+  return treat(pod, isKubeProxy ? kubeProxyPod : otherPod, replacements);
 }
 
-const container: Treatment = {
-  fields: {name: 'word', ports: {list: {fields: {containerPort: 'kept', hostPort: 'kept', hostIP: 'address', protocol: 'kept'}}}},
-};
+const [kubeProxyPod, otherPod] = [
+  podWith([kubeProxyContainer, 'spec.containers[]']),
+  podWith(
+    ['word', 'spec.containers[].name'],
+    ['kept', 'spec.containers[].ports[].{containerPort hostPort protocol}'],
+    ['address', 'spec.containers[].ports[].hostIP'],
+  ),
+];
 
-function podFields(containers: Treatment): Treatment {
-  return {
-    fields: {
-      ...type,
-      metadata: metadata('pod'),
-      spec: {fields: {nodeName: 'node', hostNetwork: 'kept', containers, volumes: {list: {fields: {configMap: {fields: {name: 'word'}}}}}}},
-      status: {
-        fields: {
-          phase: 'kept',
-          hostIP: 'address',
-          podIP: 'address',
-          podIPs: {list: {fields: {ip: 'address'}}},
-          startTime: 'kept',
-          conditions,
-        },
-      },
-    },
-  };
+function podWith(...ofContainers: readonly TreatedPaths[]): Treatment {
+  return object(
+    'pod',
+    ['kept', 'spec.hostNetwork status.{phase startTime}'],
+    ['node', 'spec.nodeName'],
+    ['word', 'spec.volumes[].configMap.name'],
+    ['address', 'status.{hostIP podIP podIPs[].ip}'],
+    [condition, 'status.conditions[]'],
+    ...ofContainers,
+  );
 }
 
 /** Labels whose keys are those of Kubernetes, or are generic, keep their keys; their values are replaced like names. */

@@ -2,7 +2,7 @@ import {readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion, wordSet} from './known-words.ts';
 import {unreadable, redactJson} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
-import {treatAddress, type Treatment} from './treatment.ts';
+import {fieldsOf, treatAddress, type Treatment} from './treatment.ts';
 import {joinHostPort} from '../model/address.ts';
 
 /** Words of Cilium: types, scopes, states, protocols, flags of entries, and names of settings. */
@@ -32,38 +32,25 @@ const serviceName: Treatment = (value, replacements) => {
   return kind === 'host-port' && id !== undefined ? `${own}:host-port:${Number(port)}:${replacements.uid(id)}` : own;
 };
 
-const place = {ip: 'address', port: 'kept', protocol: word} as const;
-const realized: Treatment = {
-  fields: {
-    'backend-addresses': {list: {fields: {...place, nodeName: 'node', state: word, weight: 'kept'}}},
-    flags: {
-      fields: {
-        name: serviceName,
-        namespace: 'namespace',
-        type: word,
-        cluster: 'word',
-        healthCheckNodePort: 'kept',
-        extTrafficPolicy: word,
-        intTrafficPolicy: word,
-        trafficPolicy: word,
-      },
-    },
-    'frontend-address': {fields: {...place, scope: word}},
-    id: 'kept',
-  },
-};
+const services = fieldsOf(
+  ['kept', '[].status.realized.{id backend-addresses[].{port weight} flags.healthCheckNodePort frontend-address.port}'],
+  ['address', '[].status.realized.{backend-addresses[].ip frontend-address.ip}'],
+  ['node', '[].status.realized.backend-addresses[].nodeName'],
+  [serviceName, '[].status.realized.flags.name'],
+  ['namespace', '[].status.realized.flags.namespace'],
+  ['word', '[].status.realized.flags.cluster'],
+  [word, '[].status.realized.{backend-addresses[].{protocol state} frontend-address.{protocol scope}}'],
+  [word, '[].status.realized.flags.{type extTrafficPolicy intTrafficPolicy trafficPolicy}'],
+);
 
-const enabled: Treatment = {fields: {enabled: 'kept'}};
-const nodePort: Treatment = {fields: {enabled: 'kept', portMin: 'kept', portMax: 'kept'}};
-const features = {sessionAffinity: enabled, hostPort: enabled, externalIPs: enabled, nodePort, socketLB: enabled} as const;
-const status: Treatment = {
-  fields: {
-    cilium: {fields: {state: word, msg: version}},
-    kubernetes: {fields: {state: word, msg: message}},
-    'kube-proxy-replacement': {fields: {mode: word, features: {fields: features}}},
-  },
-};
-const versions: Treatment = {fields: {Client: {fields: {Version: version}}, Daemon: {fields: {Version: version}}}};
+const status = fieldsOf(
+  [word, 'cilium.state kubernetes.state kube-proxy-replacement.mode'],
+  [version, 'cilium.msg'],
+  [message, 'kubernetes.msg'],
+  ['kept', 'kube-proxy-replacement.features.{sessionAffinity.enabled hostPort.enabled externalIPs.enabled socketLB.enabled}'],
+  ['kept', 'kube-proxy-replacement.features.nodePort.{enabled portMin portMax}'],
+);
+const versions = fieldsOf([version, 'Client.Version Daemon.Version']);
 
 /** `bpf lb list`: keys are places or networks, and values places, or numbers and flags. */
 function redactMap(text: string, replacements: Replacements): string {
@@ -112,7 +99,7 @@ function redactNodeAddresses(text: string, replacements: Replacements): string {
 
 /** What is kept of the tables of Cilium, by the name of the file. */
 export const ciliumFiles: Readonly<Record<string, (text: string, replacements: Replacements) => string>> = {
-  'service-list.json': redactJson({list: {fields: {status: {fields: {realized}}}}}),
+  'service-list.json': redactJson(services),
   'bpf-lb-list.json': redactMap,
   'bpf-lb-list-frontends.json': redactMap,
   'bpf-lb-list-source-ranges.json': redactMap,

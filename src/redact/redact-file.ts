@@ -5,7 +5,7 @@ import {ciliumFiles} from './redact-cilium.ts';
 import {redactConfigText, redactConfigz, redactJson} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';
 import type {Replacements} from './replacements.ts';
-import {kept, treat, treatAddress, type Treatment} from './treatment.ts';
+import {fieldsOf, treat, treatAddress, type Treatment} from './treatment.ts';
 
 /** Redacts one file of a node; null for an unknown file name, which is left out. */
 export function redactFile(file: string, content: Buffer, replacements: Replacements): Buffer | null {
@@ -31,76 +31,48 @@ const table: Treatment = (value, replacements) =>
 
 const device: Treatment = (value, {interfaces}) => (typeof value === 'string' ? interfaces.replace(value) : null);
 
-const link: Treatment = {
-  fields: {
-    ...kept('ifindex link_index flags mtu qdisc operstate linkmode group txqlen link_type link_netnsid promiscuity'),
-    ifname: device,
-    link: device,
-    address: 'hardware',
-    broadcast: 'hardware',
-    master: device,
-    permaddr: 'hardware',
-    linkinfo: {
-      fields: {
-        info_kind: 'kept',
-        info_slave_kind: 'kept',
-        info_slave_data: {fields: {state: 'kept', hairpin: 'kept'}},
-        info_data: {
-          fields: {
-            ...kept('id port learning protocol external nf_call_iptables nf_call_ip6tables'),
-            link: device,
-            local: 'address',
-            group: 'address',
-          },
-        },
-      },
-    },
-    addr_info: {
-      list: {
-        fields: {
-          ...kept(`
-            family prefixlen scope dynamic deprecated temporary noprefixroute nodad tentative valid_life_time preferred_life_time
-            secondary mngtmpaddr
-          `),
-          local: 'address',
-          address: 'address',
-          broadcast: 'address',
-          label: device,
-        },
-      },
-    },
-  },
-};
+const links = fieldsOf(
+  [
+    'kept',
+    `[].{ifindex link_index flags mtu qdisc operstate linkmode group txqlen link_type link_netnsid promiscuity}
+    [].linkinfo.{info_kind info_slave_kind info_slave_data.{state hairpin}}
+    [].linkinfo.info_data.{id port learning protocol external nf_call_iptables nf_call_ip6tables}
+    [].addr_info[].{
+      family prefixlen scope dynamic deprecated temporary noprefixroute nodad tentative valid_life_time preferred_life_time
+      secondary mngtmpaddr
+    }`,
+  ],
+  [device, '[].{ifname link master linkinfo.info_data.link addr_info[].label}'],
+  ['hardware', '[].{address broadcast permaddr}'],
+  ['address', '[].{linkinfo.info_data.{local group} addr_info[].{local address broadcast}}'],
+);
 
-const hop = {gateway: 'address', via: {fields: {family: 'kept', host: 'address'}}, dev: device, flags: 'kept', weight: 'kept'} as const;
-const route: Treatment = {
-  fields: {
-    ...hop,
-    dst: network,
-    ...kept('type protocol scope metric pref tos nhid'),
-    table,
-    prefsrc: 'address',
-    from: network,
-    nexthops: {list: {fields: hop}},
-  },
-};
-const policyRule: Treatment = {
-  fields: {
-    ...kept(`
+const routes = fieldsOf(
+  ['kept', '[].{type protocol scope metric pref tos nhid flags weight via.family nexthops[].{flags weight via.family}}'],
+  ['address', '[].{gateway via.host prefsrc nexthops[].{gateway via.host}}'],
+  [device, '[].{dev nexthops[].dev}'],
+  [network, '[].{dst from}'],
+  [table, '[].table'],
+);
+
+const policyRules = fieldsOf(
+  [
+    'kept',
+    `[].{
       priority not srclen dstlen fwmark fwmask iif_detached oif_detached tos uid_start uid_end ipproto sport sport_start sport_end dport
       dport_start dport_end l3mdev suppress_prefixlen suppress_ifgroup goto unresolved nop action protocol
-    `),
-    src: network,
-    dst: network,
-    iif: device,
-    oif: device,
-    table,
-  },
-};
+    }`,
+  ],
+  [network, '[].{src dst}'],
+  [device, '[].{iif oif}'],
+  [table, '[].table'],
+);
 
 const time: Treatment = value => (typeof value === 'string' && /^\d{4}-\d\d-\d\d[T ][-\d:. +TZUCm=]*$/.test(value) ? value : null);
-const health = {lastUpdated: time, currentTime: time, healthy: 'kept', nodeEligible: 'kept'} as const;
-const healthz: Treatment = {fields: {...health, status: {fields: {IPv4: {fields: health}, IPv6: {fields: health}}}}};
+const healthz = fieldsOf(
+  [time, 'lastUpdated currentTime status.{IPv4.{lastUpdated currentTime} IPv6.{lastUpdated currentTime}}'],
+  ['kept', 'healthy nodeEligible status.{IPv4.{healthy nodeEligible} IPv6.{healthy nodeEligible}}'],
+);
 
 const textFiles: Readonly<Record<string, (text: string, replacements: Replacements) => string>> = {
   'ipset-save': redactIpset,
@@ -109,13 +81,13 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'ipvsadm-list': redactServers,
   conntrack: redactConnections,
   'conntrack-tcp': redactConnections,
-  'addresses.json': redactJson({list: link}),
-  'kube-ipvs0.json': redactJson({list: link}),
-  'links.json': redactJson({list: link}),
-  'netconf.json': redactJson({list: {fields: {family: 'kept', interface: 'kept', forwarding: 'kept', rp_filter: 'kept'}}}),
-  'routes.json': redactJson({list: route}),
-  'ip-rules.json': redactJson({list: policyRule}),
-  'ip6-rules.json': redactJson({list: policyRule}),
+  'addresses.json': redactJson(links),
+  'kube-ipvs0.json': redactJson(links),
+  'links.json': redactJson(links),
+  'netconf.json': redactJson(fieldsOf(['kept', '[].{family interface forwarding rp_filter}'])),
+  'routes.json': redactJson(routes),
+  'ip-rules.json': redactJson(policyRules),
+  'ip6-rules.json': redactJson(policyRules),
   'conntrack-stats': tokens,
   'conntrack-stats-after': tokens,
   [kubeProxyLog]: redactLog,

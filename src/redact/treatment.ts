@@ -7,16 +7,37 @@ import type {Replacements} from './replacements.ts';
  * How to redact a part of a JSON document. A part without a treatment is left out, so that nothing is kept unchecked. A part of an
  * unexpected shape is replaced like a name, and so is a text that is to be kept and has an unknown word.
  */
-export type Treatment =
-  | 'kept'
-  | TextTreatment
-  | ((value: unknown, replacements: Replacements) => unknown)
-  | {readonly list: Treatment}
-  | {readonly fields: Readonly<Record<string, Treatment>>};
+export type Treatment = 'kept' | TextTreatment | ((value: unknown, replacements: Replacements) => unknown) | Fields;
 
-/** Fields that stay as they are, by their names in a text. */
-export function kept(names: string): Readonly<Record<string, 'kept'>> {
-  return Object.fromEntries([...wordSet(names)].map(name => [name, 'kept']));
+/** By name; `[]` stands for each item of a list. */
+interface Fields {
+  readonly [name: string]: Treatment;
+}
+
+/** A treatment, and the paths of what gets it: `spec.clusterIPs[]`, or `spec.{type ports[].{port nodePort}}` for several. */
+export type TreatedPaths = readonly [treatment: Treatment, paths: string];
+
+export function fieldsOf(...rows: readonly TreatedPaths[]): Treatment {
+  const all: Record<string, Treatment> = {};
+  for (const [treatment, paths] of rows)
+    for (const path of wordSet(spelledOut(paths))) {
+      const names = path.split(/\.|(?=\[\])/);
+      const last = names.pop() ?? '';
+      let parent = all;
+      for (const name of names) {
+        parent[name] ??= {};
+        parent = parent[name] as typeof all;
+      }
+      parent[last] = treatment;
+    }
+  return all;
+}
+
+function spelledOut(paths: string): string {
+  const next = paths.replace(/([^\s{}]*)\{([^{}]*)\}/g, (_, start: string, ends: string) =>
+    [...wordSet(ends)].map(end => start + end).join(' '),
+  );
+  return next === paths ? paths : spelledOut(next);
 }
 
 type TextTreatment = 'address' | 'hardware' | 'uid' | NameKind;
@@ -26,10 +47,15 @@ export function treat(value: unknown, treatment: Treatment, replacements: Replac
   if (treatment === 'kept') return known(value, replacements);
   if (typeof treatment === 'function') return treatment(value, replacements);
   if (typeof treatment === 'string') return typeof value === 'string' ? treatText(value, treatment, replacements) : scalar(value);
-  if ('list' in treatment)
-    return Array.isArray(value) ? value.map(item => treat(item, treatment.list, replacements)) : malformed(value, replacements);
+  const {'[]': ofItems} = treatment;
+  if (ofItems !== undefined)
+    return Array.isArray(value) ? value.map(item => treat(item, ofItems, replacements)) : malformed(value, replacements);
   if (typeof value !== 'object' || Array.isArray(value)) return malformed(value, replacements);
-  return treatFields(value as Readonly<Record<string, unknown>>, treatment.fields, replacements);
+  const entries = Object.entries(value).flatMap(([name, part]) => {
+    const ofField = Object.hasOwn(treatment, name) ? treatment[name] : undefined;
+    return ofField === undefined ? [] : [[name, treat(part, ofField, replacements)] as const];
+  });
+  return Object.fromEntries(entries);
 }
 
 /** An address, or a name in place of one. */
@@ -54,18 +80,6 @@ function treatText(text: string, treatment: TextTreatment, replacements: Replace
   if (treatment === 'hardware') return replacements.text.hardware(text);
   if (treatment === 'uid') return replacements.uid(text);
   return replacements.names.replace(text, treatment);
-}
-
-function treatFields(
-  object: Readonly<Record<string, unknown>>,
-  fields: Readonly<Record<string, Treatment>>,
-  replacements: Replacements,
-): unknown {
-  const entries = Object.entries(object).flatMap(([name, value]) => {
-    const treatment = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    return treatment === undefined ? [] : [[name, treat(value, treatment, replacements)] as const];
-  });
-  return Object.fromEntries(entries);
 }
 
 function malformed(value: unknown, {names}: Replacements): unknown {
