@@ -148,7 +148,7 @@ interface Missing {
 }
 
 /** Whether the text shows virtual servers of IPVS: all, none, or what it shows of that of the packet. */
-export type ShownServers = 'all' | 'none' | PartOfServers;
+type ShownServers = 'all' | 'none' | PartOfServers;
 
 interface ShownText {
   readonly iptables: Ruleset | null;

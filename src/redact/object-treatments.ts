@@ -1,3 +1,4 @@
+import {type PathRow, pathTree} from '../model/paths.ts';
 import {configMapPlaces} from '../model/proxy-config.ts';
 import {runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
@@ -7,14 +8,14 @@ import {ciliumAnnotations, ciliumSettings} from './redact-cilium.ts';
 import {redactArguments, redactConfigText} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
 import type {NameKind} from './names.ts';
-import {fieldsOf, treat, type TreatedPaths, type Treatment} from './treatment.ts';
+import {treat, type Treatment} from './treatment.ts';
 
 const portName: Treatment = (value, {names}) => (typeof value === 'string' ? names.port(value) : typeof value === 'number' ? value : null);
 const version: Treatment = value => (typeof value === 'string' ? knownVersion(value) : null);
 
 /** An object of the API, whose name is of a kind. */
-function object(kind: NameKind, ...rows: readonly TreatedPaths[]): Treatment {
-  return fieldsOf(
+function object(kind: NameKind, ...rows: readonly PathRow<Treatment>[]): Treatment {
+  return pathTree<Treatment>(
     ['kept', 'apiVersion kind metadata.{resourceVersion generation creationTimestamp deletionTimestamp}'],
     [kind, 'metadata.name'],
     ['namespace', 'metadata.namespace'],
@@ -25,8 +26,8 @@ function object(kind: NameKind, ...rows: readonly TreatedPaths[]): Treatment {
   );
 }
 
-const targetRef = fieldsOf(['kept', 'kind'], ['pod', 'name'], ['namespace', 'namespace'], ['uid', 'uid']);
-const condition = fieldsOf(['kept', 'type status reason lastHeartbeatTime lastTransitionTime lastProbeTime']);
+const targetRef = pathTree<Treatment>(['kept', 'kind'], ['pod', 'name'], ['namespace', 'namespace'], ['uid', 'uid']);
+const condition = pathTree<Treatment>(['kept', 'type status reason lastHeartbeatTime lastTransitionTime lastProbeTime']);
 
 /** The lists of objects in a bundle. */
 export type ObjectList = Exclude<keyof ApiObjects, 'lacksNodes' | 'namespaces' | 'podsOf' | 'unsure'>;
@@ -110,7 +111,7 @@ const [kubeProxyPod, otherPod] = [
   ),
 ];
 
-function podWith(...ofContainers: readonly TreatedPaths[]): Treatment {
+function podWith(...ofContainers: readonly PathRow<Treatment>[]): Treatment {
   return object(
     'pod',
     ['kept', 'spec.hostNetwork status.{phase startTime}'],

@@ -1,8 +1,9 @@
+import {pathTree} from '../model/paths.ts';
 import {readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion, wordSet} from './known-words.ts';
 import {unreadable, redactJson} from './redact-config.ts';
 import type {Replacements} from './replacements.ts';
-import {fieldsOf, treatAddress, type Treatment} from './treatment.ts';
+import {treatAddress, type Treatment} from './treatment.ts';
 import {joinHostPort} from '../model/address.ts';
 
 /** Words of Cilium: types, scopes, states, protocols, flags of entries, and names of settings. */
@@ -32,7 +33,7 @@ const serviceName: Treatment = (value, replacements) => {
   return kind === 'host-port' && id !== undefined ? `${own}:host-port:${Number(port)}:${replacements.uid(id)}` : own;
 };
 
-const services = fieldsOf(
+const services = pathTree<Treatment>(
   ['kept', '[].status.realized.{id backend-addresses[].{port weight} flags.healthCheckNodePort frontend-address.port}'],
   ['address', '[].status.realized.{backend-addresses[].ip frontend-address.ip}'],
   ['node', '[].status.realized.backend-addresses[].nodeName'],
@@ -43,14 +44,14 @@ const services = fieldsOf(
   [word, '[].status.realized.flags.{type extTrafficPolicy intTrafficPolicy trafficPolicy}'],
 );
 
-const status = fieldsOf(
+const status = pathTree<Treatment>(
   [word, 'cilium.state kubernetes.state kube-proxy-replacement.mode'],
   [version, 'cilium.msg'],
   [message, 'kubernetes.msg'],
   ['kept', 'kube-proxy-replacement.features.{sessionAffinity.enabled hostPort.enabled externalIPs.enabled socketLB.enabled}'],
   ['kept', 'kube-proxy-replacement.features.nodePort.{enabled portMin portMax}'],
 );
-const versions = fieldsOf([version, 'Client.Version Daemon.Version']);
+const versions = pathTree<Treatment>([version, 'Client.Version Daemon.Version']);
 
 /** `bpf lb list`: keys are places or networks, and values places, or numbers and flags. */
 function redactMap(text: string, replacements: Replacements): string {

@@ -1,3 +1,4 @@
+import {pathTree} from '../model/paths.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {isKnownText, knownVersion} from './known-words.ts';
 import {commonTables, redactNftName, redactObjectName, redactNft} from './redact-nft.ts';
@@ -5,7 +6,7 @@ import {ciliumFiles} from './redact-cilium.ts';
 import {redactConfigText, redactConfigz, redactJson} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';
 import type {Replacements} from './replacements.ts';
-import {fieldsOf, treat, treatAddress, type Treatment} from './treatment.ts';
+import {treat, treatAddress, type Treatment} from './treatment.ts';
 
 /** Redacts one file of a node; null for an unknown file name, which is left out. */
 export function redactFile(file: string, content: Buffer, replacements: Replacements): Buffer | null {
@@ -31,7 +32,7 @@ const table: Treatment = (value, replacements) =>
 
 const device: Treatment = (value, {interfaces}) => (typeof value === 'string' ? interfaces.replace(value) : null);
 
-const links = fieldsOf(
+const links = pathTree<Treatment>(
   [
     'kept',
     `[].{ifindex link_index flags mtu qdisc operstate linkmode group txqlen link_type link_netnsid promiscuity}
@@ -47,7 +48,7 @@ const links = fieldsOf(
   ['address', '[].{linkinfo.info_data.{local group} addr_info[].{local address broadcast}}'],
 );
 
-const routes = fieldsOf(
+const routes = pathTree<Treatment>(
   ['kept', '[].{type protocol scope metric pref tos nhid flags weight via.family nexthops[].{flags weight via.family}}'],
   ['address', '[].{gateway via.host prefsrc nexthops[].{gateway via.host}}'],
   [device, '[].{dev nexthops[].dev}'],
@@ -55,7 +56,7 @@ const routes = fieldsOf(
   [table, '[].table'],
 );
 
-const policyRules = fieldsOf(
+const policyRules = pathTree<Treatment>(
   [
     'kept',
     `[].{
@@ -69,7 +70,7 @@ const policyRules = fieldsOf(
 );
 
 const time: Treatment = value => (typeof value === 'string' && /^\d{4}-\d\d-\d\d[T ][-\d:. +TZUCm=]*$/.test(value) ? value : null);
-const healthz = fieldsOf(
+const healthz = pathTree<Treatment>(
   [time, 'lastUpdated currentTime status.{IPv4.{lastUpdated currentTime} IPv6.{lastUpdated currentTime}}'],
   ['kept', 'healthy nodeEligible status.{IPv4.{healthy nodeEligible} IPv6.{healthy nodeEligible}}'],
 );
@@ -84,7 +85,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'addresses.json': redactJson(links),
   'kube-ipvs0.json': redactJson(links),
   'links.json': redactJson(links),
-  'netconf.json': redactJson(fieldsOf(['kept', '[].{family interface forwarding rp_filter}'])),
+  'netconf.json': redactJson(pathTree<Treatment>(['kept', '[].{family interface forwarding rp_filter}'])),
   'routes.json': redactJson(routes),
   'ip-rules.json': redactJson(policyRules),
   'ip6-rules.json': redactJson(policyRules),

@@ -1,5 +1,6 @@
 import {looksLikeAddress} from './addresses.ts';
-import {isKnownText, wordSet} from './known-words.ts';
+import type {PathTree} from '../model/paths.ts';
+import {isKnownText} from './known-words.ts';
 import type {NameKind} from './names.ts';
 import type {Replacements} from './replacements.ts';
 
@@ -7,38 +8,7 @@ import type {Replacements} from './replacements.ts';
  * How to redact a part of a JSON document. A part without a treatment is left out, so that nothing is kept unchecked. A part of an
  * unexpected shape is replaced like a name, and so is a text that is to be kept and has an unknown word.
  */
-export type Treatment = 'kept' | TextTreatment | ((value: unknown, replacements: Replacements) => unknown) | Fields;
-
-/** By name; `[]` stands for each item of a list. */
-interface Fields {
-  readonly [name: string]: Treatment;
-}
-
-/** A treatment, and the paths of what gets it: `spec.clusterIPs[]`, or `spec.{type ports[].{port nodePort}}` for several. */
-export type TreatedPaths = readonly [treatment: Treatment, paths: string];
-
-export function fieldsOf(...rows: readonly TreatedPaths[]): Treatment {
-  const all: Record<string, Treatment> = {};
-  for (const [treatment, paths] of rows)
-    for (const path of wordSet(spelledOut(paths))) {
-      const names = path.split(/\.|(?=\[\])/);
-      const last = names.pop() ?? '';
-      let parent = all;
-      for (const name of names) {
-        parent[name] ??= {};
-        parent = parent[name] as typeof all;
-      }
-      parent[last] = treatment;
-    }
-  return all;
-}
-
-function spelledOut(paths: string): string {
-  const next = paths.replace(/([^\s{}]*)\{([^{}]*)\}/g, (_, start: string, ends: string) =>
-    [...wordSet(ends)].map(end => start + end).join(' '),
-  );
-  return next === paths ? paths : spelledOut(next);
-}
+export type Treatment = 'kept' | TextTreatment | ((value: unknown, replacements: Replacements) => unknown) | PathTree<Treatment>;
 
 type TextTreatment = 'address' | 'hardware' | 'uid' | NameKind;
 

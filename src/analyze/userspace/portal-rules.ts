@@ -1,4 +1,4 @@
-import {type Rule, type Ruleset, optionOf, targetOptionOf} from '../../model/ruleset.ts';
+import {matchOptionOf, type Rule, type Ruleset, optionOf, targetOptionOf} from '../../model/ruleset.ts';
 
 /** The chain that redirects packets of one kind of client to kube-proxy: for an address, and for a port of the node. */
 export interface PortalChain {
@@ -35,8 +35,6 @@ export function portalRules(ruleset: Ruleset): readonly PortalRule[] {
 }
 
 function portalRule(rule: Rule, chain: PortalChain): PortalRule {
-  const inMatch = (flag: string): string =>
-    rule.matches.flatMap(({options}) => options).find(other => other.flag === flag)?.values[0] ?? '';
   const to = targetOptionOf(rule, '--to-ports', '--to-destination');
   const proxyPort = Number(to?.split(':').at(-1));
   return {
@@ -44,8 +42,8 @@ function portalRule(rule: Rule, chain: PortalChain): PortalRule {
     chain,
     protocol: optionOf(rule, '-p') ?? '',
     address: optionOf(rule, '-d')?.replace(/\/(?:32|128)$/, '') ?? null,
-    port: Number(inMatch('--dport')),
-    servicePortName: inMatch('--comment').replace(/:$/, ''),
+    port: Number(matchOptionOf(rule, '--dport') ?? ''),
+    servicePortName: matchOptionOf(rule, '--comment')?.replace(/:$/, '') ?? '',
     proxyPort: Number.isInteger(proxyPort) && proxyPort > 0 ? proxyPort : null,
   };
 }

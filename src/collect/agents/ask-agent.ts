@@ -1,3 +1,4 @@
+import {pathTree} from '../../model/paths.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import {checks} from '../../checks/index.ts';
 import {type Finding, severities} from '../../model/finding.ts';
@@ -7,7 +8,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {errorText, namespacedName, shellWord} from '../../model/text.ts';
 import {type AgentPort, agentPort} from '../cluster/read-agent-pods.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import {fieldsOf, type Shape, whyMalformed} from '../objects/api-shapes.ts';
+import {type Shape, whyMalformed} from '../objects/api-shapes.ts';
 import {agentRealm, type AgentToken, agentTokenHeader, type AgentTokens} from './agent-tokens.ts';
 
 /** The result of asking an agent. */
@@ -156,57 +157,28 @@ type WrittenFinding = Omit<Finding, 'expected' | 'actual'> & {
   readonly actual?: readonly WrittenRule[];
 };
 
-const rules: Shape = {list: {fields: {table: 'string', chain: 'string', line: 'number', rule: 'string'}}};
-const setting: Shape = {fields: {value: 'string', source: 'string'}};
-const serviceName: Shape = {fields: {namespace: 'string', name: 'string'}};
+const findingShape = pathTree<Shape>(
+  ['string', 'code severity message variant gist pod node family endpoint since.{after before} service.{namespace name}'],
+  ['string', 'port.{name protocol} entry.{kind address} affects[].{namespace name ports[]}'],
+  ['string', 'senders.{text pods[] example.{family source destination protocol}}'],
+  ['string', 'expected[].{table chain rule} actual[].{table chain rule}'],
+  ['number', 'endpoints share port.port entry.port senders.example.port expected[].line actual[].line'],
+);
 
-const findingFields: Readonly<Record<string, Shape>> = {
-  ...fieldsOf('string', 'code severity message variant gist pod node family endpoint'),
-  endpoints: 'number',
-  share: 'number',
-  since: {fields: {after: 'string', before: 'string'}},
-  service: serviceName,
-  port: {fields: {name: 'string', protocol: 'string', port: 'number'}},
-  entry: {fields: {kind: 'string', address: 'string', port: 'number'}},
-  expected: rules,
-  actual: rules,
-  affects: {list: {fields: {namespace: 'string', name: 'string', ports: {list: 'string'}}}},
-  senders: {
-    fields: {
-      text: 'string',
-      pods: {list: 'string'},
-      example: {fields: {family: 'string', source: 'string', destination: 'string', port: 'number', protocol: 'string'}},
-    },
-  },
-};
-
-const resultShape: Shape = {
-  fields: {
-    tool: {fields: {name: 'string', version: 'string'}},
-    ...fieldsOf('string', 'now judgedAt trouble'),
-    seconds: 'number',
-    intervalSeconds: 'number',
-    api: {fields: {currentAt: 'string', seen: {fields: {services: 'string', endpointSlices: 'string'}}}},
-    node: {
-      fields: {
-        ...fieldsOf('string', 'name status reason proxyMode kubeProxyVersion backend via'),
-        families: {list: 'string'},
-        rules: 'number',
-        chains: 'number',
-        settings: {map: setting},
-        notRead: {list: {fields: {file: 'string', reason: 'string'}}},
-      },
-    },
-    proxy: {
-      fields: {
-        version: {fields: {text: 'string', minor: 'number', patch: 'number', isPreRelease: 'boolean', guessed: 'boolean'}},
-        gates: {map: 'boolean'},
-      },
-    },
-    findings: {list: {fields: findingFields}},
-    problems: {list: {fields: {node: 'string', message: 'string', remedy: 'string', isMinor: 'boolean'}}},
-  },
-};
+const resultShape = pathTree<Shape>(
+  ['string', 'tool.{name version} now judgedAt trouble api.{currentAt seen.{services endpointSlices}}'],
+  ['number', 'seconds intervalSeconds node.{rules chains}'],
+  [
+    'string',
+    'node.{name status reason proxyMode kubeProxyVersion backend via families[] settings.*.{value source} notRead[].{file reason}}',
+  ],
+  ['string', 'proxy.version.text'],
+  ['number', 'proxy.version.{minor patch}'],
+  ['boolean', 'proxy.{version.{isPreRelease guessed} gates.*}'],
+  [findingShape, 'findings[]'],
+  ['string', 'problems[].{node message remedy}'],
+  ['boolean', 'problems[].isMinor'],
+);
 
 /** A missing field has no shape. */
 function whyIncomplete({tool, api, node, findings, problems, now, judgedAt, intervalSeconds, seconds}: WrittenResult): string | null {
@@ -266,7 +238,7 @@ function asProxy({version, gates}: ProxyVersion): ProxyVersion {
 
 /** Only the fields that are read: an agent cannot mark a finding as known. What to do, and with which command, is never a node's word. */
 function asFinding(written: WrittenFinding): Finding {
-  const fields = Object.entries(written).filter(([name]) => Object.hasOwn(findingFields, name));
+  const fields = Object.entries(written).filter(([name]) => Object.hasOwn(findingShape, name));
   const {entry, expected, actual, ...read} = Object.fromEntries(fields) as unknown as WrittenFinding;
   const texts = (written: readonly WrittenRule[]) =>
     written.map(({table, chain, line, backend, rule}): RuleText => {

@@ -101,9 +101,7 @@ export function listKey(path: string, query: Readonly<Record<string, string>> = 
 /** The names of the first objects of a list: more would not be read by anyone. Rejects with an ApiError. */
 export async function listNames(api: KubeApi, path: string): Promise<readonly ObjectMeta[]> {
   const {items} = await api.get<{readonly items?: unknown}>(path, {limit: '500'});
-  return usableItems<{readonly metadata: ObjectMeta}>(path, Array.isArray(items) ? items : [], {fields: {}}).items.map(
-    ({metadata}) => metadata,
-  );
+  return usableItems<{readonly metadata: ObjectMeta}>(path, Array.isArray(items) ? items : [], {}).items.map(({metadata}) => metadata);
 }
 
 /** The version of the API server, such as `v1.36.2`. Null if it is not told: nothing is evaluated with it. Requested once. */

@@ -1,144 +1,56 @@
+import {type PathRow, pathTree, type PathTree} from '../../model/paths.ts';
 import {isObject} from '../../parse/attempt.ts';
 import type {Problem} from '../../model/snapshot.ts';
 
-const strings: Shape = {list: 'string'};
-const names: Shape = {map: 'string'};
-
-const metadata: Shape = {
-  fields: {
-    ...fieldsOf('string', 'name namespace creationTimestamp deletionTimestamp resourceVersion'),
-    labels: names,
-    annotations: names,
-    managedFields: {list: {fields: {time: 'string'}}},
-  },
-};
-
-const slicePorts: Shape = {list: {fields: {name: 'string', port: 'number', protocol: 'string'}}};
-const targetRef: Shape = {fields: {kind: 'string', name: 'string', namespace: 'string'}};
-const hinted: Shape = {list: {fields: {name: 'string'}}};
+function objectShape(...rows: readonly PathRow<Shape>[]): Shape {
+  return pathTree<Shape>(
+    ['string', 'metadata.{name namespace creationTimestamp deletionTimestamp resourceVersion labels.* annotations.* managedFields[].time}'],
+    ...rows,
+  );
+}
 
 /** The fields that are read of each kind of API object: see `model/api-objects.ts`. */
-export const serviceShape: Shape = {
-  fields: {
-    metadata,
-    spec: {
-      fields: {
-        ...fieldsOf('string', 'type clusterIP externalTrafficPolicy internalTrafficPolicy sessionAffinity'),
-        clusterIPs: strings,
-        ipFamilies: strings,
-        ports: {list: {fields: {name: 'string', protocol: 'string', port: 'number', nodePort: 'number'}}},
-        externalIPs: strings,
-        loadBalancerSourceRanges: strings,
-        healthCheckNodePort: 'number',
-        selector: names,
-        publishNotReadyAddresses: 'boolean',
-        topologyKeys: strings,
-        allocateLoadBalancerNodePorts: 'boolean',
-        sessionAffinityConfig: {fields: {clientIP: {fields: {timeoutSeconds: 'number'}}}},
-      },
-    },
-    status: {fields: {loadBalancer: {fields: {ingress: {list: {fields: {ip: 'string', hostname: 'string', ipMode: 'string'}}}}}}},
-  },
-};
+export const serviceShape = objectShape(
+  ['string', 'spec.{type clusterIP clusterIPs[] ipFamilies[] ports[].{name protocol} externalIPs[] loadBalancerSourceRanges[]}'],
+  ['string', 'spec.{externalTrafficPolicy internalTrafficPolicy sessionAffinity selector.* topologyKeys[]}'],
+  ['string', 'status.loadBalancer.ingress[].{ip hostname ipMode}'],
+  ['number', 'spec.{ports[].{port nodePort} healthCheckNodePort sessionAffinityConfig.clientIP.timeoutSeconds}'],
+  ['boolean', 'spec.{publishNotReadyAddresses allocateLoadBalancerNodePorts}'],
+);
 
-export const endpointSliceShape: Shape = {
-  fields: {
-    metadata,
-    addressType: 'string',
-    endpoints: {
-      list: {
-        fields: {
-          addresses: strings,
-          conditions: {fields: {ready: 'boolean', serving: 'boolean', terminating: 'boolean'}},
-          topology: names,
-          deprecatedTopology: names,
-          nodeName: 'string',
-          targetRef,
-          zone: 'string',
-          hints: {fields: {forZones: hinted, forNodes: hinted}},
-        },
-      },
-    },
-    ports: slicePorts,
-  },
-};
+export const endpointSliceShape = objectShape(
+  ['string', 'addressType ports[].{name protocol} endpoints[].{addresses[] topology.* deprecatedTopology.* nodeName zone}'],
+  ['string', 'endpoints[].{targetRef.{kind name namespace} hints.{forZones[].name forNodes[].name}}'],
+  ['number', 'ports[].port'],
+  ['boolean', 'endpoints[].conditions.{ready serving terminating}'],
+);
 
-export const endpointsShape: Shape = {
-  fields: {
-    metadata,
-    subsets: {list: {fields: {addresses: {list: {fields: {ip: 'string', nodeName: 'string', targetRef}}}, ports: slicePorts}}},
-  },
-};
+export const endpointsShape = objectShape(
+  ['string', 'subsets[].{addresses[].{ip nodeName targetRef.{kind name namespace}} ports[].{name protocol}}'],
+  ['number', 'subsets[].ports[].port'],
+);
 
-export const nodeShape: Shape = {
-  fields: {
-    metadata,
-    spec: {fields: {podCIDR: 'string', podCIDRs: strings}},
-    status: {
-      fields: {
-        addresses: {list: {fields: {type: 'string', address: 'string'}}},
-        nodeInfo: {fields: {kubeProxyVersion: 'string', kubeletVersion: 'string', operatingSystem: 'string', kernelVersion: 'string'}},
-      },
-    },
-  },
-};
+export const nodeShape = objectShape(
+  ['string', 'spec.{podCIDR podCIDRs[]} status.addresses[].{type address}'],
+  ['string', 'status.nodeInfo.{kubeProxyVersion kubeletVersion operatingSystem kernelVersion}'],
+);
 
-export const podShape: Shape = {
-  fields: {
-    metadata,
-    spec: {
-      fields: {
-        nodeName: 'string',
-        hostNetwork: 'boolean',
-        volumes: {list: {fields: {name: 'string', configMap: {fields: {name: 'string'}}}}},
-        containers: {
-          list: {
-            fields: {
-              ...{name: 'string', image: 'string', command: strings, args: strings},
-              ports: {list: {fields: {containerPort: 'number', hostPort: 'number', hostIP: 'string', protocol: 'string'}}},
-            },
-          },
-        },
-      },
-    },
-    status: {
-      fields: {
-        phase: 'string',
-        podIP: 'string',
-        podIPs: {list: {fields: {ip: 'string'}}},
-        conditions: {list: {fields: {type: 'string', status: 'string', lastTransitionTime: 'string'}}},
-      },
-    },
-  },
-};
+export const podShape = objectShape(
+  ['string', 'spec.{nodeName volumes[].{name configMap.name} containers[].{name image command[] args[] ports[].{hostIP protocol}}}'],
+  ['string', 'status.{phase podIP podIPs[].ip conditions[].{type status lastTransitionTime}}'],
+  ['number', 'spec.containers[].ports[].{containerPort hostPort}'],
+  ['boolean', 'spec.hostNetwork'],
+);
 
-export const configMapShape: Shape = {fields: {metadata, data: names}};
+export const configMapShape = objectShape(['string', 'data.*']);
 
-export const serviceCIDRShape: Shape = {fields: {metadata, spec: {fields: {cidrs: strings}}}};
+export const serviceCIDRShape = objectShape(['string', 'spec.cidrs[]']);
 
-const labelSelector: Shape = {
-  fields: {matchLabels: names, matchExpressions: {list: {fields: {key: 'string', operator: 'string', values: strings}}}},
-};
-
-export const networkPolicyShape: Shape = {
-  fields: {
-    metadata,
-    spec: {
-      fields: {
-        podSelector: labelSelector,
-        policyTypes: strings,
-        ingress: {
-          list: {
-            fields: {
-              from: {list: {fields: {ipBlock: {fields: {cidr: 'string', except: strings}}}}},
-              ports: {list: {fields: {protocol: 'string', endPort: 'number'}}},
-            },
-          },
-        },
-      },
-    },
-  },
-};
+export const networkPolicyShape = objectShape(
+  ['string', 'spec.{policyTypes[] podSelector.{matchLabels.* matchExpressions[].{key operator values[]}}}'],
+  ['string', 'spec.ingress[].{from[].ipBlock.{cidr except[]} ports[].protocol}'],
+  ['number', 'spec.ingress[].ports[].endPort'],
+);
 
 interface UsableItems<T> {
   readonly items: readonly T[];
@@ -178,18 +90,7 @@ export function whyUnusable(item: unknown, shape: Shape): string | null {
  * The type that the program expects of a part of an API object: a plain value, a list, a map, or an object with fields. Other fields are
  * not read, and may contain anything.
  */
-export type Shape =
-  | 'string'
-  | 'number'
-  | 'boolean'
-  | {readonly list: Shape}
-  | {readonly map: Shape}
-  | {readonly fields: Readonly<Record<string, Shape>>};
-
-/** Fields with plain values of one type, by their names in a text. */
-export function fieldsOf(type: 'string' | 'number' | 'boolean', names: string): Readonly<Record<string, Shape>> {
-  return Object.fromEntries(names.split(' ').map(name => [name, type]));
-}
+export type Shape = 'string' | 'number' | 'boolean' | PathTree<Shape>;
 
 /**
  * Describes the first value with another shape, such as `spec.ports[0].port is not a number`; null if there is none. Removes fields that are
@@ -213,17 +114,19 @@ function testOf(shape: Shape): Test {
 }
 
 function makeTest(shape: Shape & object): Test {
-  if ('fields' in shape) return testOfFields(shape.fields);
-  const hasShape = testOf('list' in shape ? shape.list : shape.map);
+  const {'[]': ofItems, '*': ofValues} = shape;
+  const inner = ofItems ?? ofValues;
+  if (inner === undefined) return testOfFields(shape);
+  const hasShape = testOf(inner);
   const areAll = (list: readonly unknown[]): boolean => {
     for (const entry of list) if (!hasShape(entry)) return false;
     return true;
   };
-  if ('list' in shape) return value => Array.isArray(value) && areAll(value);
+  if (ofItems !== undefined) return value => Array.isArray(value) && areAll(value);
   return value => isObject(value) && areAll(Object.values(value));
 }
 
-function testOfFields(fields: Readonly<Record<string, Shape>>): Test {
+function testOfFields(fields: PathTree<Shape>): Test {
   const all = Object.entries(fields).map(([name, shape]) => ({name, hasShape: testOf(shape)}));
   return object => {
     if (!isObject(object)) return false;
@@ -238,11 +141,12 @@ function testOfFields(fields: Readonly<Record<string, Shape>>): Test {
 
 function firstFault(value: unknown, shape: Shape, path: string): string | null {
   if (typeof shape === 'string') return typeof value === shape ? null : `${path} is not a ${shape}`;
-  if ('list' in shape)
-    return Array.isArray(value) ? faultIn(value.entries(), shape.list, index => `${path}[${index}]`) : `${path} is not a list`;
+  const {'[]': ofItems, '*': ofValues} = shape;
+  if (ofItems !== undefined)
+    return Array.isArray(value) ? faultIn(value.entries(), ofItems, index => `${path}[${index}]`) : `${path} is not a list`;
   if (!isObject(value)) return `${path} is not an object`;
-  if ('map' in shape) return faultIn(Object.entries(value), shape.map, key => `${path}.${key}`);
-  return faultOfFields(value, shape.fields, path);
+  if (ofValues !== undefined) return faultIn(Object.entries(value), ofValues, key => `${path}.${key}`);
+  return faultOfFields(value, shape, path);
 }
 
 function faultIn<Key>(entries: Iterable<[Key, unknown]>, item: Shape, pathOf: (key: Key) => string): string | null {
@@ -253,7 +157,7 @@ function faultIn<Key>(entries: Iterable<[Key, unknown]>, item: Shape, pathOf: (k
   return null;
 }
 
-function faultOfFields(object: Record<string, unknown>, fields: Readonly<Record<string, Shape>>, path: string): string | null {
+function faultOfFields(object: Record<string, unknown>, fields: PathTree<Shape>, path: string): string | null {
   for (const [name, shape] of Object.entries(fields)) {
     const value = object[name];
     const fault = value === undefined || value === null ? null : firstFault(value, shape, path === '' ? name : `${path}.${name}`);

@@ -292,12 +292,13 @@ const maxStrings = 20_000;
 
 function pick(value: unknown, shape: Shape, strings: StringPool): unknown {
   if (typeof value !== 'object' || value === null || typeof shape === 'string') return value;
-  if ('list' in shape) return Array.isArray(value) ? value.map(item => pick(item, shape.list, strings)) : value;
-  if ('map' in shape) return value;
+  const {'[]': ofItems, '*': ofValues} = shape;
+  if (ofItems !== undefined) return Array.isArray(value) ? value.map(item => pick(item, ofItems, strings)) : value;
+  if (ofValues !== undefined) return value;
   const object = value as Readonly<Record<string, unknown>>;
   const picked: Record<string, unknown> = {};
-  for (const name in shape.fields) {
-    const [field, inner] = [object[name], shape.fields[name]];
+  for (const name in shape) {
+    const [field, inner] = [object[name], shape[name]];
     if (field === undefined || inner === undefined) continue;
     picked[name] = typeof field === 'string' && shared.has(name) ? strings.same(field) : pick(field, inner, strings);
   }

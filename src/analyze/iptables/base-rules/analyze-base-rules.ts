@@ -4,24 +4,20 @@ import {ensuresMarkDrop, hasCanary} from '../../../expect/iptables/iptables-vers
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {parseAddress} from '../../../model/address.ts';
 import type {Severity, Variant} from '../../../model/finding.ts';
-import type {Rule, Ruleset, RuleText} from '../../../model/ruleset.ts';
+import type {Rule, Ruleset, RuleText, Chain} from '../../../model/ruleset.ts';
 import {hasExternalEntry, type ServicePort} from '../../../model/service-port.ts';
 import {walkIptablesChain} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
-import {near, type PathOutcome} from '../../outcomes/path-outcome.ts';
+import {near, type PathOutcome, walkOf} from '../../outcomes/path-outcome.ts';
 import {unmasqueraded, withEffect} from '../../symptoms/node-symptoms.ts';
 import {residualGroups} from '../../symptoms/port-symptoms.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import {missingHook} from '../chain-texts.ts';
+import {missingHook, listChain, textsOf, withChain} from '../chain-texts.ts';
 import {hasMatch, type PortDifference} from '../service-port/port-differences.ts';
-import {
-  type BaseRulesCase,
-  type BaseRuleSymptom,
-  isKubeletsOwn,
-  isNeeded,
-  type LeftBaseRules,
-  outcomesWithout,
-} from './base-rule-effect.ts';
+import {baseRuleChanges} from '../../outcomes/base-rule-packets.ts';
+import {isOfSome} from '../../outcomes/outcome-changes.ts';
+import type {KnownSenders} from '../../outcomes/sources.ts';
+import type {PortSymptom} from '../../symptoms/symptom-list.ts';
 
 /** What is wrong with the base rules: hooks, masquerade, forwarding, the node-port jump, canaries. */
 export function analyzeBaseRules(baseRulesCase: BaseRulesCase): readonly Symptom[] {
@@ -361,4 +357,62 @@ function passChain(
   const results = walkIptablesChain(walk, chain, packet);
   const result = results.length === 1 ? results[0] : undefined;
   return result === undefined || result.verdict === 'undecided' ? null : {...result.packet, dropped: result.verdict === 'drop'};
+}
+
+interface BaseRulesCase {
+  readonly expected: ExpectedRuleset;
+  readonly actual: Ruleset;
+  /** Differences that belong to no Service port. */
+  readonly differences: readonly PortDifference[];
+  /** The Service ports whose own rules differ. */
+  readonly differing: ReadonlySet<PortOnNode>;
+  readonly senders: () => KnownSenders;
+}
+
+/** The differences that no base rule has explained so far. */
+interface LeftBaseRules extends BaseRulesCase {
+  readonly changesOutcomes: ChangesOutcomes;
+}
+
+/** A symptom of the node, and the differences that it explains. */
+interface BaseRuleSymptom {
+  readonly symptom: PortSymptom<Rule>;
+  readonly explained: readonly PortDifference[];
+}
+
+/** Up to 1.26 the kubelet writes a rule into KUBE-FIREWALL and copies of kube-proxy's into KUBE-POSTROUTING and KUBE-MARK-MASQ. */
+function isKubeletsOwn(rule: Rule): boolean {
+  return rule.chain === 'KUBE-FIREWALL' && rule.line > 0 && rule.text.includes('--mark 0x8000/0x8000') && rule.target?.name === 'DROP';
+}
+
+/** Whether packets have another outcome where a chain of the node holds these rules; or an outcome that differs in this way from what it is today. */
+type ChangesOutcomes = (
+  chain: Chain,
+  rules: readonly Rule[],
+  differs?: (today: PathOutcome<RuleText>, then: PathOutcome<RuleText>) => boolean,
+) => boolean;
+
+interface NodeRules extends Omit<BaseRulesCase, 'differences'> {
+  /** Base rules that kube-proxy did not write. */
+  readonly unexpected: readonly Rule[];
+}
+
+/** Packets are walked through the actual rules, and through the same rules with another chain. What some clients outside lose is on purpose. */
+function outcomesWithout({expected, actual, unexpected, differing, senders}: NodeRules): ChangesOutcomes {
+  const {context, ports} = expected;
+  const changes = baseRuleChanges({context, ports, differing, senders, texts: textsOf(unexpected, actual)}, walkOf(actual));
+  return (chain, rules, differs = () => true) =>
+    changes(walkOf(withChain(actual, chain, listChain(chain, rules)))).some(
+      ({probe, before, after}) => (probe === undefined || !isOfSome({probe})) && differs(before, after),
+    );
+}
+
+/** Whether packets have another outcome because a jump is missing from a base chain, or differs. */
+function isNeeded(rule: Rule, actual: Ruleset, changesOutcomes: ChangesOutcomes): boolean {
+  const chain = actual.chain(rule.table, rule.chain);
+  if (chain === undefined) return true;
+  const isAlike = ({target}: Rule): boolean => target?.name === rule.target?.name;
+  const place = Math.max(0, chain.rules().findIndex(isAlike));
+  const others = chain.rules().filter(other => !isAlike(other));
+  return changesOutcomes(chain, others.toSpliced(place, 0, rule));
 }
