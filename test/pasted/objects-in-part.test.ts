@@ -14,6 +14,15 @@ describe('a selector', () => {
     ['parts with a margin', `${selector}\n\n${template('basket')}`.replaceAll(/^/gm, '    ')],
     ['parts that an answer quotes', `${selector}\nis yours, and\n\n${template('basket')}`.replaceAll(/^/gm, '> ')],
     ['parts with lines left out', `spec:\n  ...\n  selector:\n    app: cart\n\n${template('basket')}  ...\n`],
+    ['words with code', 'The selector is `app: cart`, the pods are labeled "app=basket".'],
+    [
+      'lines of code with their marks',
+      '`  selector:`\n`    app: cart`\n\n`template:`\n`  metadata:`\n`    labels:`\n`      app: basket`\n',
+    ],
+    [
+      'what commands print of objects',
+      '$ kubectl get svc cart -o jsonpath={.spec.selector}\n{"app":"cart"}\n$ kubectl get pod cart-0 -o yaml | grep -A1 labels\n  labels:\n    app: basket\n',
+    ],
     ['labels below words about them', 'The selector is\n\n    app: cart\n\nand the labels of the pods are:\n\n    app: basket\n'],
   ])('is compared with labels in %s', (_, text) => {
     expect(answer(text)).toContain(unmatched);
@@ -39,6 +48,10 @@ describe('a selector', () => {
   ])('%s is none of a Service', (_, text) => {
     expect(answer(`${text}\n${template('basket')}`)).not.toContain('No pod of this text');
   });
+});
+
+test('labels of a Service are not those of pods', () => {
+  expect(answer('The Service has the label `app: shop`, and its selector is `app: cart`.')).not.toContain('No pod of this text');
 });
 
 describe('a target port', () => {
@@ -101,6 +114,17 @@ describe('a NetworkPolicy', () => {
     expect(answer(lost + egress(443))).toContain('NetworkPolicy near lets the pods that it selects send no requests to DNS');
     for (const text of [lost + egress(53), egress(443), lost + egress(443) + egress(53)]) expect(answer(text)).not.toContain('to DNS');
   });
+});
+
+test('a NetworkPolicy that asks for labels of namespaces is told, unless the text has a namespace with them', () => {
+  const policy = (label: string) =>
+    `    - namespaceSelector:\n        matchLabels:\n          ${label}\nnc: connect to 10.244.3.3 port 80 (tcp) failed: Connection timed out\n`;
+  const namespace = (labels: string) => `NAME    STATUS   AGE   LABELS\nfront   Active   9d    ${labels}\n`;
+  const asks = 'admits namespaces with team=a';
+  expect(answer(policy('team: a'))).toContain(`${asks}: a namespace has the label kubernetes.io/metadata.name`);
+  expect(answer(policy('team: a') + namespace('team=b'))).toContain(`${asks}, and front has team=b: `);
+  for (const text of [policy('team: a') + namespace('team=a,tier=x'), policy('kubernetes.io/metadata.name: front')])
+    expect(answer(text)).not.toContain('admits namespaces');
 });
 
 test('a pod in the network of its host that finds no name is told which policy of DNS it needs', () => {

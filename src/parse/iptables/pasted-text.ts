@@ -238,13 +238,18 @@ const listMark = new RegExp(`^\\s*(?:[-*+\u2022]|\\d+[.)])\\s+\`?(?=${begins})`)
 const lineNumber = new RegExp(`^\\s*\\d+(?:[:|]|\\s|\t)\\s*(?=${begins})`);
 /** `Nov 14 11:06:11 node-a kube-proxy[12085]: `, which logs put before what kube-proxy gives to iptables-restore. */
 const logMark = new RegExp(`^[A-Z0-9]\\S*\\s[^"]{0,80}?\\S\\[\\d+\\]: (?=${begins})`);
-/** `node-a | `, `root@node-a:~# `, `[root@node-a ~]$ `: what tools and people put before each line. */
+/** What listings have, besides: headings of columns, and rows. */
+const row = String.raw`(?: *(?:num +)?(?:pkts bytes )?target +prot opt | *(?:\d+ +)?(?:\d+[KMGT]? +\d+[KMGT]? +)?[A-Za-z][\w-]* +(?:all|tcp|udp|sctp|icmp|\d+) +(?:--|-f|!f) )`;
+/** A time, `node-a | `, `node-a: `, `root@node-a:~# `, `[root@node-a ~]$ `: what tools and people put before each line. */
 const rowMark = new RegExp(
-  `^\\s*(?:(?:[\\w.-]{1,60}\\s+)?\\|\\s+|(?:\\[[^\\]]{1,60}@[^\\]]{1,60}\\]|[\\w.-]{1,60}@[\\w.-]{1,60}:\\S{1,40})[$#]\\s*)(?=${begins})`,
+  `^\\s*(?:\\[?(?:\\d{4}-\\d\\d-\\d\\d[T ])?\\d\\d:\\d\\d:\\d\\d(?:[.,]\\d+)?(?:Z|[+-]\\d\\d:?\\d\\d)?\\]?\\s|[\\w.-]{1,60}: |(?:[\\w.-]{1,60}\\s+)?\\|\\s+|(?:\\[[^\\]]{1,60}@[^\\]]{1,60}\\]|[\\w.-]{1,60}@[\\w.-]{1,60}:\\S{1,40})[$#]\\s*)(?=${begins}|${row})`,
 );
+export function withoutRowMark(text: string): string {
+  return /^\s*[|\w[]/.test(text) && / (?:-A|:[A-Z]|Chain|\*[a-z]|-- |!?-?f |target )/.test(text) ? text.replace(rowMark, '') : text;
+}
+
 function withoutMarks(line: string): string {
-  let text = line;
-  if (/^\s*[|\w[]/.test(text) && / (?:-A|:[A-Z]|Chain|\*[a-z])/.test(text)) text = text.replace(rowMark, '');
+  let text = withoutRowMark(line);
   if (/^\s*>/.test(text)) text = text.replace(quoteMark, '');
   if (/^\s*[-*+\u2022\d]/.test(text)) text = text.replace(listMark, '').replace(lineNumber, '');
   if (text.includes(']: ')) text = text.replace(logMark, '');

@@ -29,6 +29,7 @@ function rowsOf(lines: readonly string[]): readonly Row[] {
   };
   return lines.flatMap((line): readonly Row[] => {
     if (heading === null && !line.includes('NAME')) return bare(line);
+    if (/^[\s|+=-]+$/.test(line)) return [];
     const text = withoutFrame(undecorate(line)).trimEnd();
     if (/\bNAME\b/.test(text) && /\b(?:CLUSTER-IP|ENDPOINTS)\b/.test(text)) {
       heading = headingOf(text);

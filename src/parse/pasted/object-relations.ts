@@ -275,15 +275,15 @@ export function unreadyPods(lines: readonly string[]): readonly string[] {
 
 /** What the NetworkPolicies of a text keep out, where it complains or has a Service to which that happens. */
 export function policiesSay(lines: readonly string[], listed: readonly NamedPorts[]): readonly string[] {
-  if (!lines.some(line => line.includes('NetworkPolicy'))) return [];
+  if (!lines.some(line => /NetworkPolicy|(?:namespace|pod)Selector:/.test(line))) return [];
   const policies = fromObjects(lines, ({kind, metadata, spec}) => {
     const {name = '', namespace = ''} = (metadata ?? {}) as {readonly name?: string; readonly namespace?: string};
-    return kind === 'NetworkPolicy' ? {name, namespace, ...(spec as PolicySpec)} : [];
+    return kind === 'NetworkPolicy' ? {name: name === '' ? 'of this text' : name, namespace, ...(spec as PolicySpec)} : [];
   });
   return [
     ...madeOf(policies, policy => otherPorts(policy, policies, lines, listed)),
     ...(lines.some(line => ofNames.test(line)) ? madeOf(policies, policy => withoutDns(policy, policies)) : []),
-    ...(lines.some(line => complaint.test(line)) ? madeOf(policies, policy => closed(policy, policies)) : []),
+    ...(lines.some(line => complaint.test(line)) ? madeOf(policies, policy => closed(policy, policies, namespacesIn(lines))) : []),
   ];
 }
 
@@ -307,8 +307,27 @@ interface PolicyRule {
 
 interface PolicyPeer {
   readonly podSelector?: {readonly matchLabels?: Readonly<Record<string, string>>};
-  readonly namespaceSelector?: object;
+  readonly namespaceSelector?: {readonly matchLabels?: Readonly<Record<string, string>>};
   readonly ipBlock?: {readonly cidr?: string};
+}
+
+interface Namespace {
+  readonly name: string;
+  readonly labels: readonly string[];
+}
+
+/** Those that a text has with their labels. */
+function namespacesIn(lines: readonly string[]): readonly Namespace[] {
+  return [
+    ...fromObjects(lines, ({kind, metadata}) => {
+      const {name = '', labels} = (metadata ?? {}) as NonNullable<PodObject['metadata']>;
+      return kind === 'Namespace' ? {name, labels: pairsOf(labels)} : [];
+    }),
+    ...lines.flatMap(line => {
+      const [, name, labels = ''] = /^\s*(?:namespace\/)?([a-z0-9-]+)\s+Active\s+\d\w*\s+(\S+)\s*$/.exec(line) ?? [];
+      return name === undefined ? [] : {name, labels: labels.split(',').filter(label => label.includes('='))};
+    }),
+  ];
 }
 
 interface Policy extends PolicySpec {
@@ -362,7 +381,11 @@ function withoutDns({name, egress, policyTypes}: Policy, all: readonly Policy[])
 }
 
 /** Policies that let nothing pass, where the text has none that lets something pass, and pods that a policy admits from its own namespace alone. */
-function closed({name, namespace, podSelector, policyTypes = ['Ingress'], ingress}: Policy, all: readonly Policy[]): readonly string[] {
+function closed(
+  {name, namespace, podSelector, policyTypes = ['Ingress'], ingress}: Policy,
+  all: readonly Policy[],
+  namespaces: readonly Namespace[],
+): readonly string[] {
   if (all.every(each => (each.ingress ?? []).length === 0 && (each.egress ?? []).length === 0)) {
     const ways = policyTypes.map(type => (type === 'Egress' ? 'out of' : 'into')).join(' and ');
     const whom = Object.keys(podSelector ?? {}).length === 0 ? 'the pods of its namespace' : 'the pods that it selects';
@@ -373,7 +396,16 @@ function closed({name, namespace, podSelector, policyTypes = ['Ingress'], ingres
   const peers = (ingress ?? []).flatMap(({from}) => from ?? []);
   const isOfPods = peers.length > 0 && (ingress ?? []).every(({from}) => from?.every(({ipBlock}) => ipBlock === undefined) === true);
   const near = peers.flatMap(peer => (peer.namespaceSelector === undefined ? pairsOf(peer.podSelector?.matchLabels) : []));
+  const wanted = peers.flatMap(peer => {
+    const labels = pairsOf(peer.namespaceSelector?.matchLabels).filter(label => !label.startsWith('kubernetes.io/metadata.name='));
+    return labels.length === 0 || namespaces.some(({labels: own}) => labels.every(label => own.includes(label))) ? [] : [labels.join()];
+  });
+  const [{name: other = '', labels: others = []} = {}] = namespaces;
+  const own = namespaces.length === 0 ? '' : `, and ${other} has ${others.length === 0 ? 'none' : others.join(', ')}`;
   return [
+    wanted.length > 0
+      ? `NetworkPolicy ${name} admits namespaces with ${someOf(wanted)}${own}: a namespace has the label kubernetes.io/metadata.name, and others only where somebody gave them to it (kubectl get ns --show-labels)`
+      : [],
     isOfPods
       ? `NetworkPolicy ${name} admits pods alone: a client outside of the cluster, the API server and programs in the network of their host are none, and need an ipBlock`
       : [],

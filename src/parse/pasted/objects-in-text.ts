@@ -30,8 +30,8 @@ const objectsIn = once((lines: readonly string[]): readonly Fields[] => {
   for (let at = 0; at < lines.length; at++) {
     const [, margin, first, part] = beginning.exec(lines[at] ?? '') ?? [];
     if (margin === undefined) {
-      const [labels, end] = bareLabels(lines, at);
-      if (labels !== null) objects.push(labels);
+      const [labelled, end] = namedLabels(lines, at);
+      objects.push(...labelled);
       at = Math.max(at, end - 1);
       continue;
     }
@@ -46,7 +46,9 @@ const objectsIn = once((lines: readonly string[]): readonly Fields[] => {
       if (!belongs || (text !== '' && !line.startsWith(margin)) || (part !== undefined && /^\w/.test(text) && own.at(-1) === '')) break;
       own.push(text);
     }
-    for (const value of [readPart(own.join('\n'))].flat()) take(value);
+    const value = readPart(own.join('\n'));
+    if (part === 'labels' && isObject(value)) objects.push(...labelsOf(wordsAbove(lines, at), value['labels']));
+    else [value].flat().forEach(take);
     at = end - 1;
   }
   return objects;
@@ -54,7 +56,7 @@ const objectsIn = once((lines: readonly string[]): readonly Fields[] => {
 
 /** The first line of an object, and of a part of one. */
 const beginning =
-  /^(\s*)(?:- )?(?:(apiVersion|kind): |\{\s*$|(metadata|spec|template|selector|labels|matchLabels|ports|containers|ingress|egress|podSelector):\s*$)/;
+  /^(\s*)(?:- )?(?:(apiVersion|kind): |\{\s*$|(metadata|spec|template|selector|labels|matchLabels|ports|containers|ingress|egress|(?:pod|namespace)Selector):\s*$)/;
 /** What people write in place of lines that they leave out. */
 const leftOut = /^\s*(?:\.{3,}|…|\[\.{3,}\]|<(?:snip|cut)>)\s*$/;
 
@@ -72,7 +74,9 @@ function readPart(text: string): unknown {
 function ofPart(value: Fields): Fields {
   const spec = isObject(value['spec']) ? value['spec'] : value;
   const made = (kind: string, own: Fields): Fields => ({kind, metadata: value['metadata'], spec: own});
-  if ('podSelector' in spec || 'ingress' in spec || 'egress' in spec) return value;
+  if ('namespaceSelector' in value || ('podSelector' in value && Object.keys(value).length === 1))
+    return made('NetworkPolicy', {ingress: [{from: [value]}]});
+  if ('podSelector' in spec || Array.isArray(spec['ingress']) || Array.isArray(spec['egress'])) return made('NetworkPolicy', spec);
   if (isObject(spec['template'])) return made('Deployment', spec);
   if ('containers' in spec) return made('Pod', spec);
   const ports = Array.isArray(spec['ports']) ? spec['ports'].filter(isObject) : [];
@@ -82,33 +86,55 @@ function ofPart(value: Fields): Fields {
   return value;
 }
 
-function isLabels(value: unknown): boolean {
+function isLabels(value: unknown): value is Record<string, string> {
   return isObject(value) && Object.values(value).length > 0 && Object.values(value).every(each => typeof each !== 'object');
 }
 
-/** Labels without the field that they belong to, which the words above them name; and the first line after them. */
-function bareLabels(lines: readonly string[], start: number): readonly [Fields | null, number] {
-  const labels: Record<string, string> = {};
-  let at = start;
-  for (; at < lines.length; at++) {
-    const [, key, value = ''] = bareLabel.exec(lines[at] ?? '') ?? [];
-    if (key === undefined) break;
-    labels[key] = value.replace(/^["']|["']$/g, '');
-  }
-  if (at === start) return [null, start];
-  const above = lines
-    .slice(Math.max(0, start - maxAbove), start)
-    .filter(line => /\w/.test(line))
-    .at(-1);
-  const [word] = /\b(?:selectors?|labels?)\b/i.exec(above ?? '') ?? [];
-  if (word === undefined || bareLabel.test(above ?? '')) return [null, at];
-  return [/^s/i.test(word) ? {kind: 'Service', spec: {selector: labels}} : {kind: 'Pod', metadata: {labels}}, at];
+/** Labels without the field that they belong to, which words name: those of a line, or below it. And the first line after them. */
+function namedLabels(lines: readonly string[], start: number): readonly [readonly Fields[], number] {
+  const line = lines[start] ?? '';
+  const within = [...line.matchAll(inWords)].flatMap(([words, labels = '']) =>
+    labelsOf(words === '' ? '' : `${line.slice(0, line.indexOf(words))}${words.split(/[`"']/)[0]}`, pairsIn(labels)),
+  );
+  if (within.length > 0) return [within, start + 1];
+  if (printed.test(line)) return [labelsOf(wordsAbove(lines, start), pairsIn(line)), start + 1];
+  let end = start;
+  while (bareLabel.test(lines[end] ?? '')) end++;
+  const above = end === start ? '' : wordsAbove(lines, start);
+  return [bareLabel.test(above) ? [] : labelsOf(above, pairsIn(lines.slice(start, end).join('\n'))), end];
 }
 
-const bareLabel =
-  /^\s{2,}((?:[\w.-]+\/)[\w.-]+|app|name|run|tier|component|role|release|instance|k8s-app|environment|env|version): (\S+)\s*$/;
+function wordsAbove(lines: readonly string[], at: number): string {
+  return (
+    lines
+      .slice(Math.max(0, at - maxAbove), at)
+      .filter(line => /[a-z]/i.test(line))
+      .at(-1) ?? ''
+  );
+}
+
 /** Lines between words about labels and these. */
 const maxAbove = 4;
+
+/** A selector, or the labels of pods: a Service has labels, too. */
+function labelsOf(words: string, labels: unknown): readonly Fields[] {
+  if (!isLabels(labels)) return [];
+  const [word] = words.match(/\b(?:selectors?|labels?|labell?ed)\b/gi)?.slice(-1) ?? [];
+  if (/^s/i.test(word ?? '')) return [{kind: 'Service', spec: {selector: labels}}];
+  const isOfPods = /\b(?:pods?|po|deploy\w*|templates?|rc|rs|sts|\w+sets?|workloads?)\b/i.test(words);
+  return isOfPods && (word !== undefined || /\bget\b/.test(words)) ? [{kind: 'Pod', metadata: {labels}}] : [];
+}
+
+function pairsIn(text: string): Readonly<Record<string, string>> {
+  return Object.fromEntries([...text.matchAll(/([\w./-]+)["']? ?[:=] ?["']?([\w.-]+)/g)].map(([, key = '', value = '']) => [key, value]));
+}
+
+const pair = String.raw`[\w./-]+ ?[:=] ?["']?[\w.-]+`;
+const inWords = new RegExp(`\\b(?:selectors?|labels?|labell?ed)\\b[^\`"'{}]{0,40}[\`"'](${pair}(?:, ?${pair})*)[\`"']`, 'gi');
+/** By a JSON path, and by a template of Go. */
+const printed = /^\s*(?:\{"[\w./-]+":"[\w.-]+"(?:,"[\w./-]+":"[\w.-]+")*\}|map\[[\w./-]+:[\w.-]+(?: [\w./-]+:[\w.-]+)*\])\s*$/;
+const bareLabel =
+  /^\s{2,}((?:[\w.-]+\/)[\w.-]+|app|name|run|tier|component|role|release|instance|k8s-app|environment|env|version): (\S+)\s*$/;
 
 /** The objects that `kubectl describe` prints, each as its fields. Labels are one a line. */
 export const describedFields = once((lines: readonly string[]): readonly ReadonlyMap<string, string>[] => {
@@ -124,7 +150,8 @@ export const describedFields = once((lines: readonly string[]): readonly Readonl
     if (/^Pod Template:\s*$/.test(text))
       found.push(new Map([...[found.at(-1)?.get('Name') ?? []].flat().map(name => ['Name', name] as const), ['Node', '']]));
     // The first of pods is that of the pod, and others are of its containers.
-    const fields = found.at(-1) ?? (/^(?:NotReady)?Addresses$/.test(field) ? found[found.push(new Map()) - 1] : undefined);
+    const fields =
+      found.at(-1) ?? (/^(?:(?:NotReady)?Addresses|Endpoints|Selector)$/.test(field) ? found[found.push(new Map()) - 1] : undefined);
     if (field !== '' && value !== '') fields?.set(field, [fields.get(field) ?? [], value].flat().join());
     else if (field === 'Endpoints') fields?.set(field, fields.get(field) ?? '<none>');
   }

@@ -12,7 +12,7 @@ import {listedSettings} from './listed-ranges.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
 import {isTableFull, listedSwitches, refusingHosts, stoppedPackets} from './kernel-lines.ts';
 import {asSavedSets, listedDevice, unservedIn} from './listed-state.ts';
-import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
+import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate, withoutRowMark} from '../iptables/pasted-text.ts';
 
 /** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump` says why). */
 export function snapshotOfText(origin: string, content: Buffer): Snapshot | null {
@@ -81,9 +81,12 @@ export function answerOfText(content: Buffer): string | null {
   return null;
 }
 
-/** Without the mark of who answers to a letter. */
+/** Without the marks of who answers to a letter, of tools that name a time or a host, and of code within a line. */
 function unquoted(lines: readonly string[]): readonly string[] {
-  return lines.map(line => (line.startsWith('>') ? line.replace(/^(?:> ?)+/, '') : line));
+  return lines.map(line => {
+    const text = withoutRowMark(line.startsWith('>') ? line.replace(/^(?:> ?)+/, '') : line);
+    return /^ *`[^`]|[^`]` *$/.test(text) ? text.replace(/^ *`(?=[^`])/, '').replace(/(?<=^[^`]*)` *$/, '') : text;
+  });
 }
 
 function unreachedText({host, port, why}: ClientError): string {
@@ -175,7 +178,7 @@ function splitText(content: Buffer): PastedFiles {
   if (isPlainDump(content) && !otherTools.some(sign => content.indexOf(sign) >= 0)) return new Map([[dumpFile(content), content]]);
   const text = content.toString('utf8');
   const json = jsonOf(text);
-  const lines = asSavedSets((breaksLines(text) ? text.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : text).split('\n'));
+  const lines = asSavedSets(unquoted((breaksLines(text) ? text.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : text).split('\n')));
   const parts = partLines(json === null ? lines : lines.map(() => ''));
   const files = new Map<string, Buffer>();
   const isRule = (line: string): boolean => isRuleLine.test(undecorate(line)) || isEntryRow(undecorate(line));
@@ -199,7 +202,7 @@ function splitText(content: Buffer): PastedFiles {
     put('sysctls', listedSwitches(lines));
   }
   const showsMore = json === null ? parts.rules.some(line => line.trim() !== '') : json.trim() !== text.trim();
-  if (files.size > 0 && showsMore) files.set(wholeText, Buffer.from(unquoted(lines).join('\n')));
+  if (files.size > 0 && showsMore) files.set(wholeText, Buffer.from(lines.join('\n')));
   return files;
 }
 

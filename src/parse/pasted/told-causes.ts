@@ -94,7 +94,7 @@ Kernel's RPF check is set to 'loose'
   without $1 packets arrive, as the text says: its rules drop or refuse those of pods or of other nodes. The networks of pods and Services, their interfaces and the ports of the network plugin must pass it
 Hairpin setup failed for pod "([^"_]+)_
   kubelet cannot let the pod $1 reach itself through its own Service (hairpin mode): the end of its log line says why
-\bfrom (?:within |inside )?(?:the |a )?(?:[\w-]+ ){0,3}(?:pod|Pod|container) itself\b|\b[Pp]ods? (?:can ?not|can't|is unable to|are unable to|does not|doesn't) (?:access|reach|connect to|talk to|resolve) (?:itself|themselves|its own|their own)\b
+\bfrom (?:within |inside )?(?:the |a )?(?:[\w-]+ ){0,3}(?:pod|Pod|container) itself\b|\b[Pp]ods? (?:can ?not|can't|is unable to|are unable to|does not|doesn't) (?:access|reach|connect to|talk to|resolve|visit|curl) (?:itself|themselves|its own|their own)\b
   a pod that its own Service sends back to itself gets an answer only where the interface of the pod has hairpin mode (hairpinMode of the network plugin; cat /sys/class/net/cni0/brif/*/hairpin_mode) and such packets are masqueraded
 \b(?:[Aa]ll?ow|[Oo]pen)\w*[^.]{0,40}\bTCP\b[^.]{0,40}\bnot UDP\b|\b(?:8472|4789)(?:/udp)?\b[^.]{0,40}\b(?:(?:was|is|were|are|being|got) (?:blocked|closed|dropped|filtered|not (?:open|allowed))|(?:wasn't|isn't) (?:open|allowed))|\b(?:missed|forgot|had|needed|failed) to (?:open|allow)\b[^.]{0,40}\b(?:8472|4789|UDP)\b
   a firewall between the nodes stops UDP, as the text says: packets to pods of other nodes go in UDP (VXLAN: port 8472 of flannel, 4789 of Calico)
@@ -104,7 +104,7 @@ Hairpin setup failed for pod "([^"_]+)_
   a node port is asked at 127.0.0.1: nftables mode and IPVS mode serve none there, and a host whose nodes are containers or virtual machines (minikube, kind, Docker Desktop) is no node. The address of a node, minikube service NAME --url or kubectl port-forward leads there
 (?:[Rr]esolved|[Ss]ol(?:ved|ution)|[Ff]ix(?:ed)?|[Ww]orks)\b[^.]*\biptables\W{1,3}(?:in|to) [Ll]egacy|update-alternatives --set iptables \S*iptables-legacy
   with iptables-legacy packets arrive, as the text says: kube-proxy, the network plugin and firewalls of a node must write to one backend of iptables (iptables-nft-save and iptables-legacy-save show both)
-\biptables (?:- ?F|--flush)\b[^.]*?\b(?:recover|fix|work|solv|help)
+\biptables (?:- ?F|--flush)\b[^.]*?\b(?:recover|fix|work|(?:re)?solv|help)
   without the rules of iptables packets arrive, as the text says: one of another program drops or refuses them, and those of kube-proxy are written again. iptables-save before that shows which
 panic: (?<=\w.{0,99}\Wpanic: )(runtime error: [a-z ]+[a-z])
   a program crashed ($1): if it is kube-proxy, it may have missed the update at which it did, and its rules are old until it is started again. Its newest patch release may have mended it
