@@ -239,6 +239,10 @@ describe('state of a node', () => {
     expect(answer(failed, ...read('nameserver 192.0.2.53', 'options ndots:5'))).toContain('names 192.0.2.53 and no domain of the cluster');
     expect(answer(failed, ...read('search default.svc.cluster.local', 'nameserver 10.96.0.10'))).not.toContain('resolv.conf of a pod');
     expect(answer(...read('nameserver 192.0.2.53'))).not.toContain('resolv.conf of a pod');
+    // By design.
+    expect(
+      answer(failed, '$ kubectl exec -it coredns-5d78c9869d-x2k7p -- sh', '/ # cat /etc/resolv.conf', 'nameserver 192.0.2.53'),
+    ).not.toContain('resolv.conf of a pod');
     expect(answer(failed, '[root@w1 ~]# cat /etc/resolv.conf', 'nameserver 192.0.2.53')).not.toContain('resolv.conf of a pod');
   });
 

@@ -163,3 +163,32 @@ test('a row that stops every packet is told where no row has its chain', () => {
   expect(answer(reject('anywhere') + accept)).toContain('The row on line 1 stops every packet that comes to it');
   expect(answer(reject('192.0.2.7') + accept)).not.toContain('stops every packet');
 });
+
+test('a container that declares another port than the program of its image has by itself is told', () => {
+  const pod = (image: string, port: number, rest = '') =>
+    `apiVersion: v1\nkind: Pod\nmetadata:\n  name: cart-0\n  labels: {app: cart}\nspec:\n  containers:\n  - image: ${image}\n    ports:\n    - containerPort: ${port}\n${rest}---\n`;
+  expect(answer(pod('httpd:2.4', 8080))).toContain('Pod cart-0 declares port 8080, and httpd:2.4 listens by default on 80');
+  for (const text of [pod('httpd:2.4', 80), pod('shop/cart', 8080), pod('httpd', 8080, '    args: [-c, Listen 8080]\n')])
+    expect(answer(text)).not.toContain('listens by default');
+  // What it declares is no condition.
+  const service = 'apiVersion: v1\nkind: Service\nmetadata:\n  name: cart\nspec:\n  selector: {app: cart}\n  ports:\n  - port: 80\n---\n';
+  expect(answer(service + pod('httpd', 8080))).not.toContain('cart sends to port 80');
+});
+
+test('a NetworkPolicy with ports is said to be about those of pods, where something is kept out and nothing else is known', () => {
+  const egress = 'spec:\n  podSelector: {}\n  policyTypes:\n  - Egress\n  egress:\n  - ports:\n    - port: 80\n';
+  expect(answer(`${egress}\nit still blocks`)).toContain('NetworkPolicy of this text admits port 80: it counts at the pod that is asked');
+  expect(answer(egress)).not.toContain('NetworkPolicy');
+});
+
+test('a name without a namespace that is not found is told where its Service is', () => {
+  const lost = 'curl: (6) Could not resolve host: cart\n';
+  const list =
+    'NAMESPACE   NAME   TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\nshop        cart   ClusterIP   10.96.3.4    <none>        80/TCP    9d\n\n';
+  const from = (namespace: string) => `$ kubectl exec -n ${namespace} box -- curl cart\n`;
+  expect(answer(list + from('web') + lost)).toContain(
+    'cart is a Service of namespace shop: pods of other namespaces know it as cart.shop alone',
+  );
+  for (const text of [list + from('shop') + lost, list + from('web'), list + from('web') + lost.replace('cart', 'cart.web')])
+    expect(answer(text)).not.toContain('is a Service of namespace');
+});

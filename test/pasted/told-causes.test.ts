@@ -69,6 +69,11 @@ describe('a line of another program', () => {
 
   test.each([
     ['error: failed to acquire lease: node "w1" pod cidr not assigned', 'the Node w1 has no podCIDR'],
+    ['TCP connection from 10.44.0.1:5004 to 10.39.0.4:80 blocked by Weave NPC.', 'NetworkPolicies keep 10.44.0.1 from 10.39.0.4:80'],
+    [
+      'it logs: proxier.go:254] clusterCIDR not specified, unable to distinguish between internal and external traffic',
+      'kube-proxy has no clusterCIDR',
+    ],
     [
       `failed to acquire lease: subnet "10.244.0.0/16" specified in the flannel net config doesn't contain "10.1.0.0/24" PodCIDR of the "w1" node`,
       'the network of flannel (10.244.0.0/16) does not contain 10.1.0.0/24, the podCIDR of w1',
@@ -350,7 +355,14 @@ describe('ranges and settings', () => {
       'it works in iptables mode, since mode is empty, and takes clients in 10.244.0.0/16 for pods',
     );
     expect(answer('ExecStart=/usr/bin/kube-proxy --proxy-mode=ipvs\n')).toContain(
-      'it works in ipvs mode, and takes no network for that of pods',
+      'it works in ipvs mode, and takes no network for that of pods (clusterCIDR): unless detectLocalMode has another, it masquerades nothing',
+    );
+    expect(answer('ExecStart=/usr/bin/kube-proxy --proxy-mode=ipvs --ipvs-scheduler=sed\n')).toContain(
+      'in ipvs mode, with the scheduler sed (kernel module ip_vs_sed), and takes',
+    );
+    const late = 'Get https://10.96.0.1:443/api: dial tcp 10.96.0.1:443: i/o timeout\n';
+    expect(answer(`${late}kind: KubeProxyConfiguration\nmode: ""\n`)).toMatch(
+      /does not reach 10\.96\.0\.1:443 .*The text has settings of kube-proxy: /,
     );
   });
 });

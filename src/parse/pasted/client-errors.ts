@@ -3,7 +3,7 @@ import {someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
 import type {Listed, ListedService} from './listed-objects.ts';
 import {podsIn} from './listed-pods.ts';
-import {ingressPorts, loopbackListeners, policiesSay, undeclaredPorts} from './object-relations.ts';
+import {ingressPorts, loopbackListeners, namesElsewhere, policiesSay, undeclaredPorts, unusualPorts} from './object-relations.ts';
 import {withoutPing} from './told-causes.ts';
 
 /** A program that did not reach a server, as it says. */
@@ -59,6 +59,8 @@ export function refusedClients(lines: readonly string[], listed: ListedEnds): re
         ...[...listed.endpoints.values()].flatMap(all => [...all].map(end => Number(end.split(':').at(-1)))),
       ]),
       ...undeclaredPorts(lines),
+      ...unusualPorts(lines),
+      ...namesElsewhere(lines, listed.services),
       ...ingressPorts(lines, listed.services),
     ]),
   ];

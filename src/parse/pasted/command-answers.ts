@@ -189,6 +189,8 @@ function resolversOfPods(lines: readonly string[]): readonly string[] {
     : [];
   const ofPods = lines.flatMap((line, at) => {
     if (!/(?:\b(?:exec|run)\b.*|^\s*(?:\/\S* #|(?:ba)?sh-\d\S*[#$]).*)\bcat \/etc\/resolv\.conf/.test(line)) return [];
+    // The DNS of the cluster asks the resolvers of its node, by design.
+    if (/coredns|kube-?dns/.test(lines.slice(0, at + 1).findLast(text => /\b(?:exec|run)\b/.test(text)) ?? '')) return [];
     const rest = lines.slice(at + 1);
     const end = rest.findIndex(text => !/^\s*(?:[#;]|nameserver|search|options|domain)/.test(text));
     const own = rest.slice(0, end < 0 ? undefined : end);

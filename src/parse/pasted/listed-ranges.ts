@@ -98,7 +98,14 @@ function settingsIn(lines: readonly string[], field: string, flag: string): read
 export function listedSettings(lines: readonly string[]): string | null {
   const [mode] = settingsIn(lines, 'mode', 'proxy-mode');
   const cidr = settingsIn(lines, 'clusterCIDR', 'cluster-cidr').at(0) ?? '';
+  const [scheduler = ''] = settingsIn(lines, 'scheduler', 'ipvs-scheduler');
+  const module =
+    mode === 'ipvs' && scheduler !== '' && scheduler !== 'rr' ? `, with the scheduler ${scheduler} (kernel module ip_vs_${scheduler})` : '';
+  const pods =
+    cidr === ''
+      ? 'no network for that of pods (clusterCIDR): unless detectLocalMode has another, it masquerades nothing of what comes to cluster IPs, and nodes may get no answer from pods of other nodes'
+      : `clients in ${cidr} for pods (clusterCIDR)`;
   return mode === undefined
     ? null
-    : `has settings of kube-proxy: it works in ${mode === '' ? 'iptables mode, since mode is empty' : `${mode} mode`}, and takes ${cidr === '' ? 'no network for that of pods' : `clients in ${cidr} for pods`} (clusterCIDR). What it does with Services is in the rules of a node: iptables-save, nft list ruleset or ipvsadm -Ln`;
+    : `has settings of kube-proxy: it works in ${mode === '' ? 'iptables mode, since mode is empty' : `${mode} mode${module}`}, and takes ${pods}. What it does with Services is in the rules of a node: iptables-save, nft list ruleset or ipvsadm -Ln`;
 }

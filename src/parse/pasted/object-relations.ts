@@ -33,8 +33,8 @@ interface Labelled {
   /** `0/1 CrashLoopBackOff` of a pod that is not ready. */
   readonly unready: string | null;
   readonly ports?: readonly DeclaredPort[];
-  /** Of containers that nothing tells to listen elsewhere. */
-  readonly images?: readonly string[];
+  /** Where programs of its images listen, unless a file, an argument or a variable tells them otherwise. */
+  readonly usual?: readonly UsualPort[];
 }
 
 interface DeclaredPort {
@@ -99,11 +99,21 @@ function podsOfObject(object: Fields): readonly [] | Labelled {
     labels: pairsOf(pod.metadata?.labels),
     unready: null,
     ports: containers.flatMap(({ports}) => ports ?? []),
-    // A file, an argument or a variable may tell the program to listen elsewhere.
-    images: containers.flatMap(each =>
-      ['args', 'command', 'env', 'envFrom', 'volumeMounts'].some(field => field in each) ? [] : (each.image ?? []),
-    ),
+    usual: containers.flatMap(each => {
+      const port = usualPort(each.image ?? '');
+      const isTold = ['args', 'command', 'env', 'envFrom', 'volumeMounts'].some(field => field in each);
+      return port === undefined || isTold
+        ? []
+        : {port, image: each.image ?? '', declared: (each.ports ?? []).flatMap(({containerPort}) => containerPort ?? [])};
+    }),
   };
+}
+
+interface UsualPort {
+  readonly port: number;
+  readonly image: string;
+  /** Those that its container declares. */
+  readonly declared: readonly number[];
 }
 
 interface PodTemplate {
@@ -140,9 +150,7 @@ export function unselected(lines: readonly string[], selectors: readonly (readon
 /** Services whose target port no container of the pods that they select declares. */
 export function undeclaredPorts(lines: readonly string[]): readonly string[] {
   const services = servicesIn(lines).filter(({ports}) => ports.length > 0);
-  const makers = podsWithLabels(lines).filter(
-    ({ports = [], images = []}) => ports.length > 0 || images.some(image => usualPort(image) !== undefined),
-  );
+  const makers = podsWithLabels(lines).filter(({ports = [], usual = []}) => ports.length > 0 || usual.length > 0);
   return madeOf(services, ({name, namespace, wanted, ports: asked}) => {
     const selected =
       wanted.length === 0 ? [] : makers.filter(pod => pod.namespace === namespace && wanted.every(label => pod.labels.includes(label)));
@@ -151,10 +159,13 @@ export function undeclaredPorts(lines: readonly string[]): readonly string[] {
     const isPart = name === 'the Service' || parts.some(({what}) => what === 'the pod');
     const [maker, ...others] = selected.length === 0 && isPart ? parts : selected;
     if (maker === undefined || others.length > 0) return [];
-    const {ports: declaredPorts = [], images = []} = maker;
-    const usual = images.flatMap(image => usualPort(image) ?? []);
-    const ports: readonly DeclaredPort[] = declaredPorts.length > 0 ? declaredPorts : usual.map(containerPort => ({containerPort}));
-    const declared = someOf(ports.map(({name: own, containerPort}) => `${containerPort}${own === undefined ? '' : ` (${own})`}`));
+    const {ports: declaredPorts = [], usual = []} = maker;
+    const ports: readonly DeclaredPort[] = [...declaredPorts, ...usual.map(({port}) => ({containerPort: port}))];
+    const declared = someOf(
+      (declaredPorts.length > 0 ? declaredPorts : ports).map(
+        ({name: own, containerPort}) => `${containerPort}${own === undefined ? '' : ` (${own})`}`,
+      ),
+    );
     const verb = declaredPorts.length > 0 ? 'declares' : 'declares none and has an image that listens by default on';
     return asked.flatMap(({port, targetPort = port}) => {
       const isNumber = /^\d+$/.test(String(targetPort));
@@ -169,7 +180,18 @@ export function undeclaredPorts(lines: readonly string[]): readonly string[] {
   });
 }
 
-/** Where programs of well-known images listen unless they are told otherwise. */
+/** Ports that a container declares, and at which the program of its image does not listen by itself. */
+export function unusualPorts(lines: readonly string[]): readonly string[] {
+  return podsWithLabels(lines).flatMap(({what, usual = []}) =>
+    usual.flatMap(({port, image, declared}) =>
+      declared.length === 0 || declared.includes(port)
+        ? []
+        : `${what} declares port ${someOf(declared.map(String))}, and ${image} listens by default on ${port}: what a container declares changes nothing of that, and connections to ${declared.length === 1 ? 'it' : 'them'} are refused`,
+    ),
+  );
+}
+
+/** Where programs of well-known images listen. */
 function usualPort(image: string): number | undefined {
   const name = /([\w-]+)(?:[:@]\S*)?$/.exec(image)?.[1] ?? '';
   return {nginx: 80, httpd: 80, redis: 6379, mysql: 3306, mariadb: 3306, postgres: 5432, mongo: 27_017, tomcat: 8080}[name];
@@ -239,6 +261,27 @@ export function loopbackListeners(lines: readonly string[], asked: readonly numb
   );
 }
 
+/** Names without a namespace that are not found, where the text has the Service in a namespace, and others. */
+export function namesElsewhere(lines: readonly string[], listed: readonly NamedPorts[]): readonly string[] {
+  const asked = new Set(
+    lines.flatMap(line =>
+      ofNames.test(line)
+        ? (/(?:resolve(?: host)?:?|bad address|lookup) ['"]?([a-z][a-z0-9-]*)['"]?(?=[\s;:)]|$)/.exec(line)?.[1] ?? [])
+        : [],
+    ),
+  );
+  if (asked.size === 0) return [];
+  const spaces = new Set(lines.flatMap(line => /(?:^\s*namespace: | -n[ =]| --namespace[ =])([a-z][a-z0-9-]*)/.exec(line)?.[1] ?? []));
+  const names = ['default/kubernetes', ...[...servicesIn(lines), ...listed].map(({name}) => name)];
+  return [...asked].flatMap(host => {
+    const homes = new Set(names.flatMap(name => (name.endsWith(`/${host}`) ? name.slice(0, -host.length - 1) : [])));
+    const [home, ...others] = homes;
+    return home === undefined || others.length > 0 || ![...spaces].some(space => space !== home)
+      ? []
+      : `${host} is a Service of namespace ${home}: pods of other namespaces know it as ${host}.${home} alone`;
+  });
+}
+
 /** Endpoints that somebody wrote, and that no controller copies for kube-proxy. */
 export function unmirrored(lines: readonly string[]): readonly string[] {
   return fromObjects(lines, object => {
@@ -280,11 +323,13 @@ export function policiesSay(lines: readonly string[], listed: readonly NamedPort
     const {name = '', namespace = ''} = (metadata ?? {}) as {readonly name?: string; readonly namespace?: string};
     return kind === 'NetworkPolicy' ? {name: name === '' ? 'of this text' : name, namespace, ...(spec as PolicySpec)} : [];
   });
-  return [
+  const complains = lines.some(line => complaint.test(line));
+  const said = [
     ...madeOf(policies, policy => otherPorts(policy, policies, lines, listed)),
     ...(lines.some(line => ofNames.test(line)) ? madeOf(policies, policy => withoutDns(policy, policies)) : []),
-    ...(lines.some(line => complaint.test(line)) ? madeOf(policies, policy => closed(policy, policies, namespacesIn(lines))) : []),
+    ...(complains ? madeOf(policies, policy => closed(policy, policies, namespacesIn(lines))) : []),
   ];
+  return said.length === 0 && complains ? madeOf(policies, ofPorts) : said;
 }
 
 const complaint =
@@ -363,6 +408,18 @@ function otherPorts(policy: Policy, all: readonly Policy[], lines: readonly stri
   return [...ofNodes, ...ofPods]
     .slice(0, 1)
     .map(what => `NetworkPolicy ${name} admits ${what}: it counts at the pod, where packets come to the target port`);
+}
+
+/** Of a policy about which nothing else is known: what its ports are. */
+function ofPorts({name, ingress, egress}: Policy): readonly string[] {
+  const ports = [...(ingress ?? []), ...(egress ?? [])].flatMap(rule =>
+    (rule.ports ?? []).flatMap(({port}) => (port === undefined || port === 53 ? [] : String(port))),
+  );
+  return ports.length === 0
+    ? []
+    : [
+        `NetworkPolicy ${name} admits port ${someOf([...new Set(ports)])}: it counts at the pod that is asked, at its target port, and not at the port of a Service`,
+      ];
 }
 
 /** Policies that let pods send elsewhere, and send no requests to DNS. */

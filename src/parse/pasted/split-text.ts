@@ -69,10 +69,10 @@ export function answerOfText(content: Buffer): string | null {
   const unreached = client === undefined ? null : unreachedText(client);
   if (objects !== null)
     return `is what kubectl prints, without rules. ${[...objects, ...(unreached === null ? [] : [`A program ${unreached}`])].map(text => `${text}. `).join('')}To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
-  if (unreached !== null)
-    return `shows a program that ${unreached}. What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
-  if (log !== null) return ofLog('without an error');
   const settings = listedSettings(lines);
+  if (unreached !== null)
+    return `shows a program that ${unreached}. ${settings === null ? '' : `The text ${settings}. `}What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
+  if (log !== null) return ofLog('without an error');
   if (settings !== null) return settings;
   const shortened = shortenedText(lines.filter(line => /\bkube-proxy\[\d+\]: /.test(line)));
   if (shortened !== '') return `has lines of a log of kube-proxy.${shortened}`;

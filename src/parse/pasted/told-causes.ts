@@ -112,6 +112,10 @@ panic: (?<=\w.{0,99}\Wpanic: )(runtime error: [a-z ]+[a-z])
   a rule of kube-proxy refuses $1: for the kube-proxy of that node it has no endpoint
 node\.kubernetes\.io/(exclude-from-external-load-balancers)
   a node with the label $1 serves no load balancer: clouds send nothing to it, and MetalLB announces no address from it (kubeadm gives it to control planes). Remove the label, or set ignoreExcludeLB of MetalLB
+\b(?:TCP|UDP) connection from ([\d.]+):\d+ to ([\d.]+:\d+) blocked by Weave NPC
+  NetworkPolicies keep $1 from $2, as weave-npc says: none admits that sender. An address that is of no pod stands for one whose packets were masqueraded (masqueradeAll, a wrong clusterCIDR), which no podSelector matches
+clusterCIDR not specified, unable to distinguish
+  kube-proxy has no clusterCIDR: it masquerades nothing of what comes to cluster IPs, so that nodes, pods in the network of their host and hosts outside may get no answer from pods of other nodes (kubeadm init --pod-network-cidr sets it)
 \b(\w+_cache): neighbor table overflow
   the kernel has no place for more neighbors ($1) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes
 `;
@@ -142,7 +146,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|panic: |has no endpoints|curl .*(?:localhost|127)/;
+  /is forbidden: User|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|panic: |has no endpoints|curl .*(?:localhost|127)/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
