@@ -62,13 +62,15 @@ function tunneledWay(context: NodeCheckContext): TunneledWay | null {
   const [client] = outsideOf('IPv4');
   const own = parseAddress(context.facts.hostIPs[0] ?? '');
   const isFlannel = context.rulesets.get('IPv4')?.chain('nat', 'FLANNEL-POSTRTG') !== undefined;
-  if (client === undefined || own?.family !== 'IPv4') return null;
+  // Most nodes have none, and the endpoints of the cluster are many.
+  const mayTunnel = links === null ? isFlannel : links.some(({vxlan}) => vxlan);
+  if (client === undefined || own?.family !== 'IPv4' || !mayTunnel) return null;
   for (const [name, pods] of podAddresses(context, 'IPv4')) {
     const pod = pods[0]?.address;
     const object = nodeObject(context.api, name);
     const node = object === undefined ? null : parseAddress(internalIPs(object)[0] ?? '');
     if (name === context.node.name || !pod || !node) continue;
-    if (links === null && isFlannel) return {client, pod, thisNode: own, otherNode: node, tunnel: null, port: 8472};
+    if (links === null) return {client, pod, thisNode: own, otherNode: node, tunnel: null, port: 8472};
     const route = routeTo(context, pod);
     const link = route.kind === 'unicast' ? links?.find(other => other.name === route.dev) : undefined;
     if (link?.vxlan) return {client, pod, thisNode: own, otherNode: node, tunnel: link.name, port: link.vxlan.port};
