@@ -10,6 +10,7 @@ import {
   type Astray,
   downPodLinks,
   downWay,
+  hasLossyWays,
   isPolicyRouted,
   isUnroutedHere,
   type LossyWay,
@@ -255,9 +256,11 @@ function firstPods(context: NodeCheckContext, family: Family): readonly Address[
 
 /** Endpoints to which a route leads by an interface that loses packets, for each such interface. Each pod here has a route of its own. */
 export function downWays(context: NodeCheckContext, family: Family): readonly (LossyWay & {readonly addresses: readonly string[]})[] {
+  const network = networkOf(context);
+  if (!hasLossyWays(network)) return [];
   const found = [...podAddresses(context, family)].flatMap(([node, pods]) =>
     (node === context.node.name ? pods : pods.slice(0, maxEndpoints)).flatMap(({address}) => {
-      const way = downWay(networkOf(context), address, {mark: 0, iif: 'lo'});
+      const way = downWay(network, address, {mark: 0, iif: 'lo'});
       return way === null ? [] : [{text: address.text, ...way}];
     }),
   );

@@ -73,8 +73,8 @@ export interface LossyWay {
 
 /** The interface by which packets to an address are lost; null if there is none, or if that is not known. */
 export function downWay(network: NetworkFacts, destination: Address, query: RouteQuery): LossyWay | null {
+  if (!hasLossyWays(network)) return null;
   const silent = silentLinks(network);
-  if (!hasDownWays(network) && silent.size === 0) return null;
   const route = routeOf(network, destination, query);
   if (route.kind === 'unicast') {
     const {dev, isDown} = route;
@@ -84,6 +84,11 @@ export function downWay(network: NetworkFacts, destination: Address, query: Rout
   if (route.kind !== 'unknown') return null;
   const down = routeOf(withDownWays(network), destination, query);
   return down.kind === 'unicast' && down.isDown === true ? {dev: down.dev, isOneOfSeveral: true} : null;
+}
+
+/** Whether some packets may be lost by an interface. */
+export function hasLossyWays(network: NetworkFacts): boolean {
+  return hasDownWays(network) || silentLinks(network).size > 0;
 }
 
 const silentLinks = once(
