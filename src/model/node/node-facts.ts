@@ -304,11 +304,22 @@ interface Lookup {
   readonly mayBeOfVrf: boolean;
 }
 
+/** The first rule that takes the packet decides, as far as it is known which rules match: on most nodes for all. */
+function byRules(rules: readonly PolicyRule[], lookup: Lookup): RouteResult {
+  for (const [at, rule] of rules.entries()) {
+    const matches = matchesRule(rule, lookup);
+    if (matches === null || (matches && rule.action.kind === 'goto')) return byOpenRules(rules.slice(at), lookup);
+    const taken = matches ? byAction(rule, lookup) : null;
+    if (taken !== null) return taken;
+  }
+  return {kind: 'unreachable'};
+}
+
 /**
  * What the rules from each one on lead to is known before those that come earlier, since a `goto` leads to a later one. Where it is not
  * known whether a rule matches, its result must be that of the rules after it.
  */
-function byRules(rules: readonly PolicyRule[], lookup: Lookup): RouteResult {
+function byOpenRules(rules: readonly PolicyRule[], lookup: Lookup): RouteResult {
   const from: RouteResult[] = Array.from({length: rules.length + 1}, () => ({kind: 'unreachable'}));
   for (const [at, rule] of [...rules.entries()].reverse()) {
     const rest = from[at + 1] ?? unknownRoute;
@@ -387,16 +398,21 @@ type Found = {readonly kind: 'none'} | {readonly kind: 'found'; readonly prefix:
 function inTable(routes: readonly Route[], table: string, {family, value}: Address): Found {
   const bits = bitsOf(family);
   for (const [prefix, byNetwork] of indexOf(routes).get(table) ?? []) {
-    const found = byNetwork.get(value >> BigInt(bits - prefix)) ?? [];
-    const least = -largest(found.map(({metric}) => -metric));
-    const best = found.filter(({metric}) => metric === least);
-    const [first] = best;
-    if (first === undefined) continue;
-    if (first.kind === 'throw' && !first.isConditional) return {kind: 'none'};
-    return {kind: 'found', prefix, result: best.some(({isConditional}) => isConditional) ? unknownRoute : common(best.flatMap(resultsOf))};
+    const found = byNetwork.get(value >> BigInt(bits - prefix));
+    if (found !== undefined) return bestOf(found);
   }
   return {kind: 'none'};
 }
+
+/** Of the routes to one network. */
+const bestOf = once((found: readonly Route[]): Found => {
+  const least = -largest(found.map(({metric}) => -metric));
+  const best = found.filter(({metric}) => metric === least);
+  const [first] = best;
+  if (first === undefined || (first.kind === 'throw' && !first.isConditional)) return {kind: 'none'};
+  const result = best.some(({isConditional}) => isConditional) ? unknownRoute : common(best.flatMap(resultsOf));
+  return {kind: 'found', prefix: first.to.prefix, result};
+});
 
 /** Routes by table, length of the prefix (the longest first) and network. */
 type RouteIndex = ReadonlyMap<string, ReadonlyMap<number, ReadonlyMap<bigint, readonly Route[]>>>;
