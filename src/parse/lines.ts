@@ -40,12 +40,12 @@ export function detached(text: string): string {
 
 /**
  * The content as UTF-8 whose lines end with a newline alone, and without a byte-order mark. PowerShell writes a mark into every redirected
- * file, and version 5.1 writes UTF-16; Windows, terminals and e-mail end lines with CR LF, and what is copied from a screen with blanks.
- * Every text passes here when it is read.
+ * file, and version 5.1 writes UTF-16; Windows, terminals and e-mail end lines with CR LF, and what is copied from a screen with blanks;
+ * grep and ip color what they print. Every text passes here when it is read.
  */
 export function plainText(content: Buffer): Buffer {
   if (plainTexts.has(content)) return content;
-  const text = withoutByteOrderMark(content);
+  const text = withoutColors(withoutByteOrderMark(content));
   const plain = text.includes(carriageReturn) || hasBlankEnds(text) ? withoutLineEnds(text) : text;
   plainTexts.add(plain);
   return plain;
@@ -109,10 +109,11 @@ export function* linesOf(text: string): Iterable<string> {
   }
 }
 
-/** A text that was copied from a terminal. */
-export function withoutColors(text: string): string {
+/** A text may come from a terminal. */
+function withoutColors(text: Buffer): Buffer {
+  if (!text.includes('\u001b')) return text;
   // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences begin with one
-  return text.includes('\u001b') ? text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, '') : text;
+  return Buffer.from(text.toString('latin1').replace(/\x1b\[[0-9;]*[A-Za-z]/g, ''), 'latin1');
 }
 
 /** The number of a last line without a newline, which may be incomplete. Null if there is none; all tools end their last line. */

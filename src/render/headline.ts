@@ -60,7 +60,7 @@ function rootsOf({finding, nodes, effects}: FindingBlock): readonly string[] {
   const isReplaced = code === 'ST202' || code === 'ST203' || variant === 'lacks-backend' || variant === 'has-backend';
   const rule = actual[0]?.text;
   return [
-    ...(rule !== undefined && ['ST303', 'ST401', 'ST402'].includes(code) ? [[rule, nodes]] : []),
+    ...(rule !== undefined && ['ST202', 'ST203', 'ST206', 'ST303', 'ST401', 'ST402'].includes(code) ? [[rule, nodes]] : []),
     ...(isReplaced && effects.length === 0 ? [['replaced', service, port, family, nodes]] : []),
   ].map(root => JSON.stringify(root));
 }
@@ -184,10 +184,11 @@ const what: Readonly<Record<string, string | Words>> = {
     if (gist !== undefined && others.length === 0) return gist;
     return port === undefined ? 'not in the API, and still answers' : 'an address that the API no longer has still answers';
   },
-  ST206: ({entry, variant, gist, program}) =>
+  ST206: ({entry, variant, gist, program, actual = []}) =>
     variant === 'left-to-nobody'
       ? 'node ports and load-balancer IPs do not answer, Cilium leaves them to a kube-proxy that is not there'
-      : (gist ?? `${entry === undefined ? 'an entry' : entryText(entry)} is not programmed${by(program)}`),
+      : (gist ??
+        `${entry === undefined ? 'an entry' : entryText(entry)} ${actual.length > 0 ? 'does not lead to its endpoints' : `is not programmed${by(program)}`}`),
   ST207: byVariant('the traffic policy is not applied', {
     'served-without-local-endpoint': 'the Local policy is not applied, clients are served where packets should be dropped',
     'not-dropped': 'packets that the Local policy should drop are not dropped, and reach no endpoint',
@@ -237,7 +238,9 @@ const what: Readonly<Record<string, string | Words>> = {
       : `node ports of ${plural(affects.length, 'Service')} do not work`,
   ST305: (finding, block, report) =>
     finding.affects === undefined
-      ? `no Service works${isOfAllFamilies(block, report) ? '' : ` over ${finding.family}`}, kube-proxy's rules are missing`
+      ? finding.variant === undefined && finding.gist !== undefined
+        ? finding.gist
+        : `no Service works${isOfAllFamilies(block, report) ? '' : ` over ${finding.family}`}, kube-proxy's rules are missing`
       : `${finding.affects.length === 1 ? 'does' : `${plural(finding.affects.length, 'Service')} do`} not answer, most rules that lead to Services are missing`,
   ST401: (finding, block) =>
     finding.actual?.some(({text}) => untracked.test(text)) === true

@@ -119,12 +119,19 @@ function faults(report: Report): string {
   const faulty = new Set(
     findings.flatMap(({severity, node, known}) => (severity === 'error' && !known && node !== undefined ? [node] : [])),
   );
-  const where = summary.nodesChecked > 0 ? ` on ${faulty.size} of ${plural(summary.nodesChecked, 'checked node')}` : '';
-  const allRead = summary.nodesChecked === report.nodes.length;
+  const isInPart = report.nodes.some(({name, status}) => status === 'unread' && faulty.has(name));
+  const isOfAll = isInPart || summary.nodesChecked === report.nodes.length;
+  const nodes = isOfAll ? plural(report.nodes.length, 'node') : plural(summary.nodesChecked, 'checked node');
+  const where = summary.nodesChecked > 0 ? ` on ${faulty.size} of ${nodes}` : '';
   const sample = summary.sampledFrom === undefined ? '' : ` (a sample of ${summary.sampledFrom})`;
   const warnings = summary.warnings > 0 ? `, ${plural(summary.warnings, 'warning')}` : '';
-  const unread = summary.nodesUnread > 0 ? `; ${notChecked(report)}` : summary.nodesChecked === 0 ? '; no node was checked' : '';
-  return `${plural(summary.errors, 'error')}${allRead ? where.replace('checked ', '') : where}${sample}${warnings} (${breakdown(report)})${unread}`;
+  const unread =
+    summary.nodesUnread > 0
+      ? `; ${notChecked(report, isInPart ? ' as a whole' : '')}`
+      : summary.nodesChecked === 0
+        ? '; no node was checked'
+        : '';
+  return `${plural(summary.errors, 'error')}${where}${sample}${warnings} (${breakdown(report)})${unread}`;
 }
 
 function whatIsMissing(report: Report, provenance: Provenance | undefined): string {
@@ -148,9 +155,9 @@ function whatIsMissing(report: Report, provenance: Provenance | undefined): stri
   return `${notChecked(report)}${whyUnread(report)}. ${cause}${nodesChecked === 0 ? breakdown(report) : `${others} on the other ${nodesChecked === 1 ? 'node' : nodesChecked} (${breakdown(report)})`}`;
 }
 
-function notChecked({nodes, summary: {nodesUnread}}: Report): string {
+function notChecked({nodes, summary: {nodesUnread}}: Report, how = ''): string {
   const unread = nodes.filter(({status}) => status === 'unread');
-  return `${nodesUnread} of ${plural(nodes.length, 'node')} ${nodesUnread === 1 ? 'was' : 'were'} not checked (${nodeList(unread.map(({name}) => name))})`;
+  return `${nodesUnread} of ${plural(nodes.length, 'node')} ${nodesUnread === 1 ? 'was' : 'were'} not checked${how} (${nodeList(unread.map(({name}) => name))})`;
 }
 
 /** `: REASON`; of several reasons that of the first node, and how many nodes have another. */

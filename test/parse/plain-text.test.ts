@@ -16,6 +16,10 @@ test('blanks and CRs inside a line stay, and a line without a newline has none',
   expect(plainText(Buffer.from('a \r b\t\r\n\n  c')).toString()).toBe('a \r b\n\n  c');
 });
 
+test('colors of a terminal are no part of a text, and other bytes stay', () => {
+  expect(plainText(Buffer.from('\u001b[1;32m-A\u001b[0m INPUT \u001b[K-j ä\n')).toString()).toBe('-A INPUT -j ä\n');
+});
+
 test('a long text is read as its beginning is', () => {
   const lines = (end: string): Buffer => Buffer.from(`-A INPUT -j ACCEPT${end}\n`.repeat(50_000));
   expect(plainText(lines(' ')).equals(lines(''))).toBe(true);

@@ -185,6 +185,22 @@ describe('the first line says what happens, not that something is wrong', () => 
         given.rules('node-a').replace(['-A KUBE-SERVICES', '10.96.1.1/32'], '-j KUBE-SVC-67NZLRHBNDSAWJRO', '-j KUBE-SVL-3QIN7CTEIMV2MPZ3'),
     ],
     [
+      // One rule that leads to the chain of another Service: a cause, and not three.
+      'shop/lb-cluster on node-b: load-balancer IP 203.0.113.10:80 does not lead to its endpoints (ST206); 5 errors on 1 of 3 nodes',
+      given =>
+        given
+          .rules('node-b')
+          .replace(['-A KUBE-SERVICES', '203.0.113.10/32', '--dport 80'], '-j KUBE-EXT-M3QFV6FJK7ELJDP7', '-j KUBE-EXT-THAONNFDF5XMLPVB'),
+    ],
+    [
+      // What was read of a node has an error, and not all was read.
+      'shop/web on node-b: port http is not programmed, connections fail (ST201); 1 error on 1 of 3 nodes, 4 warnings (34 Services: 27 in sync, 4 with findings, 3 without rules); 1 of 3 nodes was not checked as a whole (node-b)',
+      given => {
+        given.rules('node-b').delete('-A KUBE-SERVICES', '10.96.1.1/32');
+        given.file('node-b', 'ip6tables-save', null);
+      },
+    ],
+    [
       'shop/web on node-b: 33% of the connections are lost, a rule jumps to a chain that is empty or missing (ST214)',
       given => given.rules('node-b').deleteAll('-A KUBE-SEP-YE46JM77HMULEYF6'),
     ],

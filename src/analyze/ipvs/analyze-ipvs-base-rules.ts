@@ -12,7 +12,7 @@ import {type BaseRuleChange, baseRuleChanges} from '../outcomes/base-rule-packet
 import type {RulesInQuestion} from '../outcomes/outcome-changes.ts';
 import {walkOf} from '../outcomes/path-outcome.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
-import {withEffect} from '../symptoms/node-symptoms.ts';
+import {unmasqueraded, withEffect} from '../symptoms/node-symptoms.ts';
 import {evidenceOf, residualGroups} from '../symptoms/port-symptoms.ts';
 import type {PortSymptom} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
@@ -64,11 +64,11 @@ function isReportedHere({kind, rule, owner}: BaseRuleDifference, {expected, rule
 }
 
 function tableGone(table: string): NodeSymptom {
-  const detail =
-    table === 'nat'
-      ? "table nat holds none of kube-proxy's rules: nothing is masqueraded, so connections from outside the node to pods on other nodes never get a reply"
-      : "table filter holds none of kube-proxy's rules: loadBalancerSourceRanges are not enforced, and ports of the node answer on the addresses of Services";
-  return {kind: 'no-service-rules', detail, expected: [], actual: [], ...(table === 'nat' ? {} : {severity: 'warning'})};
+  const what = `table ${table} holds none of kube-proxy's rules`;
+  // IPVS serves Services without them.
+  if (table === 'nat') return {kind: 'postrouting-broken', ...withEffect(what, unmasqueraded), expected: [], actual: []};
+  const effect = 'loadBalancerSourceRanges are not enforced, and ports of the node answer on the addresses of Services';
+  return {kind: 'no-service-rules', severity: 'warning', ...withEffect(what, effect), expected: [], actual: []};
 }
 
 /** The one rule that detects pods differs, and nothing else. */

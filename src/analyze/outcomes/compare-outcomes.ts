@@ -135,9 +135,10 @@ function sayMissingEntry<R extends RuleText>(outcomeCase: OutcomeCase<R>, compar
     actual,
   } = comparison;
   const found = outcomeCase.semantics.evidence({kind: 'entry', entry});
+  const isThere = found.actual.length > 0;
   const detail =
     found.expected.length > 0
-      ? `its ${entryText(entry)} is not programmed, while other entries are`
+      ? `its ${entryText(entry)} ${isThere ? 'does not lead to its endpoints, while other entries do' : 'is not programmed, while other entries are'}`
       : `no packet to its ${entryText(entry)} enters its chains, though the rule that should take it is there`;
   const last = found.expected.length > 0 ? found.actual : (actual.outcomes[0]?.path.slice(-1) ?? []);
   outcomeCase.symptoms.say(

@@ -303,7 +303,9 @@ export function readApiList<T extends {readonly metadata: {readonly name: string
   if (size >= largeSize) dropGarbage();
   if (parsed === null) return unusable();
   if (parsed instanceof Error)
-    return unusable(`${file} is not valid JSON: ${parsed.message}. Was the file truncated? Write it again with: kubectl get … -A -o json`);
+    return unusable(
+      `${file} is not valid JSON: ${parsed.message.replace(/ is not valid JSON$/, '')}. Was the file truncated? Write it again with: kubectl get … -A -o json`,
+    );
   const list = itemsOf(parsed);
   if (list === null) return unusable(`${file} holds no list: it has no "items". Write it with: kubectl get … -A -o json`);
   const others = kindsBeside(file, [parsed, ...list]);

@@ -1,7 +1,6 @@
 import {UnreadableText} from '../../model/text.ts';
 import type {Family} from '../../model/address.ts';
 import type {Backend} from '../../model/ruleset.ts';
-import {withoutColors} from '../lines.ts';
 import {isListing, type ListedLine, type Listing, noListing, readListedLine} from './iptables-list.ts';
 
 /** A line of pasted text as `iptables -S` would print it. */
@@ -192,8 +191,7 @@ function endsRows(text: string): boolean {
  * tags and line numbers of an editor, and with ASCII quotes and dashes.
  */
 export function undecorate(line: string): string {
-  let text = withoutColors(line);
-  if (!isPlain(text)) text = withPlainCharacters(text);
+  let text = isPlain(line) ? line : withPlainCharacters(line);
   if (text.includes('<') || text.includes('&')) text = withoutTags(text);
   return withoutMarks(text);
 }

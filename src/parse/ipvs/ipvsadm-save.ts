@@ -3,7 +3,7 @@ import type {StrayLine} from '../../model/ruleset.ts';
 import {type RealServer, serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import {splitHostPort} from '../iptables/comparable-rule.ts';
 import {portNumber} from '../iptables/iptables-list.ts';
-import {truncatedLine, withoutColors} from '../lines.ts';
+import {truncatedLine} from '../lines.ts';
 
 /** What `ipvsadm-save -n`, `ipvsadm -S -n` and `ipvsadm -L -n` printed, once or several times. */
 interface VirtualServerDump {
@@ -34,14 +34,13 @@ type UnweightedReal = Pick<RealServer, 'hostPort' | 'line' | 'text'>;
 
 /** Reads the virtual servers of both families. Servers of firewall marks have no address and are passed over. */
 export function parseIpvsadm(content: string): VirtualServerDump {
-  const text = withoutColors(content);
-  const cut = truncatedLine(text);
+  const cut = truncatedLine(content);
   const all: OpenServer[] = [];
   const strays: StrayServer[] = [];
   let other: StrayLine | null = null;
   const byPlace = new Map<string, OpenServer>();
   let current: OpenServer | null = null;
-  for (const [index, raw] of text.split('\n').entries()) {
+  for (const [index, raw] of content.split('\n').entries()) {
     const line = index + 1;
     const read = line === cut ? nothing : readLine(raw, line);
     if (read.kind === 'other' && all.length > 0) other ??= {line, text: raw.trim()};

@@ -1,6 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {serverKey} from '../../../src/model/virtual-server.ts';
 import {parseIpvsadm} from '../../../src/parse/ipvs/ipvsadm-save.ts';
+import {plainText} from '../../../src/parse/lines.ts';
 import {captureNames, readFixture} from '../../fixtures.ts';
 
 test('virtual servers are read with their real servers and lines', () => {
@@ -100,7 +101,7 @@ test('a real server with a name is reported with the line of its virtual server'
 
 test('the colors of a terminal are no part of a list, and a weight that is no number is reported', () => {
   const list = ['-A -t 10.96.1.10:80 -s rr', '-a -t 10.96.1.10:80 -r 10.244.11.4:8080 -m -w 3', ''];
-  const colored = parseIpvsadm(list.join('\u001b[K\n'));
+  const colored = parseIpvsadm(plainText(Buffer.from(list.join('\u001b[K\n'))).toString());
   expect(colored.servers[0]).toMatchObject({scheduler: 'rr', realServers: [{weight: 3}]});
   const {servers, strays} = parseIpvsadm(list.join('\n').replace('-w 3', '-w 3?'));
   expect([servers[0]?.realServers, strays]).toEqual([[], [{line: 2, server: 1, text: '-a -t 10.96.1.10:80 -r 10.244.11.4:8080 -m -w 3?'}]]);

@@ -94,7 +94,7 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
       case 'service':
         return this.#serviceEvidence();
       case 'entry':
-        return {expected: rulesOf(this.#case, 'missing').filter(rule => isEntryRule(rule, subject.entry)), actual: []};
+        return evidenceOf<Rule>(this.#case.differences.filter(({rule}) => isEntryRule(rule, subject.entry)));
       case 'shares':
         return evidenceOf<Rule>(this.#case.differences.filter(({rule}) => isPick(rule) && !hasMatch(rule, 'recent')));
       case 'affinity':
