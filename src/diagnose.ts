@@ -34,7 +34,4 @@ function missingNodes({nodes, api, chosenNodes}: Snapshot): readonly NodeObject[
   return chosenNodes ? [] : (api.nodes ?? []).filter(({metadata}) => !read.has(metadata.name));
 }
 
-const notInBundle = {
-  reason: 'the bundle has no files of this node',
-  remedy: 'Collect it, or select nodes with --node.',
-};
+const notInBundle = {reason: 'the bundle has no files of this node', remedy: 'Collect it, or select nodes with --node.'};

@@ -83,10 +83,7 @@ async function serveSecurely(
     description: `HTTPS, ${files === null ? 'self-signed certificate' : `certificate in ${files.cert}`}`,
     run: signal =>
       certificate.follow(
-        {
-          onChange: pair => replaceCertificate(server, pair),
-          onTrouble: reason => onTrouble(`the new certificate is not used: ${reason}`),
-        },
+        {onChange: pair => replaceCertificate(server, pair), onTrouble: reason => onTrouble(`the new certificate is not used: ${reason}`)},
         signal,
       ),
   };

@@ -40,12 +40,7 @@ export function traceServedPort<R extends RuleText>(traceCase: TraceCase<R>): Po
   const probes = probesFor({item, context, hairpins: []});
   const entries = [...chooseProbes(probes).map(probe => traceEntry(traceCase, probe)), ...blockedEntries(traceCase, probes)];
   const unserved = unservedAddresses(port, context);
-  return {
-    node: context.facts.name,
-    ...ofPort(port),
-    entries,
-    ...(unserved.length === 0 ? {} : {unserved}),
-  };
+  return {node: context.facts.name, ...ofPort(port), entries, ...(unserved.length === 0 ? {} : {unserved})};
 }
 
 const outsideRanges = 'outside the source ranges';

@@ -58,14 +58,7 @@ export interface ApiObjects {
 }
 
 /** Nothing was read. */
-export const noObjects: ApiObjects = {
-  services: null,
-  endpointSlices: null,
-  endpoints: null,
-  nodes: null,
-  pods: null,
-  configMaps: null,
-};
+export const noObjects: ApiObjects = {services: null, endpointSlices: null, endpoints: null, nodes: null, pods: null, configMaps: null};
 
 /** Whether a snapshot contains only rules, like a file with pasted text. */
 export function isRulesAlone({api}: Pick<Snapshot, 'api'>): boolean {

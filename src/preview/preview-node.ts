@@ -76,10 +76,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
   }));
   const sides: Sides = {setup, before, after, configAfter, paths, restarted: pair => (isFaulty(pair) ? restarted() : null)};
   // What cannot be compared with other nodes is known to this one alone.
-  const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {
-    both: new Map(),
-    proofs: new Map(),
-  };
+  const walked: WalksByShape = (node === null ? undefined : input.walked.get(node)) ?? {both: new Map(), proofs: new Map()};
   if (node !== null) input.walked.set(node, walked);
   const changes: FoundChange[] = [];
   const ports: {readonly item: ServedPort; readonly gap: string | null}[] = [];
@@ -127,10 +124,7 @@ function probesOfPair(pair: PortPair, contexts: readonly [NodeContext, NodeConte
 function provable({shape, pairs}: PortGroup, isSplit: (item: ServedPort) => boolean): readonly PortGroup[] {
   const isRanged = pairs.some(({known}) => known.port.sourceRanges.length > 0);
   if (!isRanged) return [pairs.some(({known}) => isSplit(known)) ? {pairs, shape: null} : {pairs, shape}];
-  return pairs.map(pair => ({
-    pairs: [pair],
-    shape: shape === null || isSplit(pair.known) ? null : `${portKey(pair.known)} ${shape}`,
-  }));
+  return pairs.map(pair => ({pairs: [pair], shape: shape === null || isSplit(pair.known) ? null : `${portKey(pair.known)} ${shape}`}));
 }
 
 const unproved: Proof = {further: [], usual: [], walks: [], gap: null, isOfNode: false};

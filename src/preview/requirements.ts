@@ -190,11 +190,7 @@ function failedBefore({setup, configAfter}: RequirementsInput): readonly Omit<Re
   ];
 }
 
-const failuresOf: Readonly<Record<string, RegExp>> = {
-  iptables: /nfacct|iptables|xtables/i,
-  ipvs: /ipvs|ip_vs/i,
-  nftables: /nft/i,
-};
+const failuresOf: Readonly<Record<string, RegExp>> = {iptables: /nfacct|iptables|xtables/i, ipvs: /ipvs|ip_vs/i, nftables: /nft/i};
 
 function serviceNames({setup, configAfter, viewAfter}: RequirementsInput): readonly Omit<Requirement, 'node'>[] {
   const names = overlongNames({view: viewAfter, config: configAfter, facts: setup.facts});

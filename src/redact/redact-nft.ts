@@ -5,7 +5,7 @@ import {jsonItems} from '../parse/nftables/nft-json-bytes.ts';
 import {isKnownText, wordSet} from './known-words.ts';
 import type {Replacements} from './replacements.ts';
 import {sortedOrder} from './addresses.ts';
-import {servicePortHash} from '../expect/iptables/chain-names.ts';
+import {hash8} from '../expect/name-hash.ts';
 
 /**
  * The output of `nft -j`, of kube-proxy's tables or of all. Several documents one after another become one. A truncated one stays
@@ -237,32 +237,25 @@ function affinityTarget(object: unknown): Fields | null {
   return isObject(target) && endpointOf(target) !== null ? target : null;
 }
 
-/** The name of a chain or set that kube-proxy created for a Service port or an endpoint. */
-interface NftName {
-  readonly role: string;
-  readonly hash: string;
-  /** `namespace/name/protocol/port`, and for an endpoint `__address/port`. */
-  readonly content: string;
-  readonly namespace: string;
-  readonly service: string;
-  readonly port: string;
-  /** With dots in place of the colons of IPv6. */
-  readonly endpoint: {readonly address: string; readonly port: string} | null;
-}
+/** `service-HASH-namespace/name/protocol/port`, and for an endpoint `__address/port` behind it, with dots in place of the colons of IPv6. */
+const nameOfPort =
+  /^(?<role>service|local|external|firewall|endpoint|affinity)-(?<hash>[A-Z2-7]{8})-(?<content>(?<namespace>[^/]+)\/(?<service>[^/]+)\/(?<protocol>[a-z]+)\/(?<port>[^_]*)(?:__(?<address>[^/]+)\/(?<endpointPort>\d+))?)$/;
 
 /** The new name of a chain or set: for those of a Service port or an endpoint, the name that kube-proxy would derive from the new names. */
-export function redactNftName(name: string, replacements: Replacements): string {
-  const parsed = parseNftName(name);
-  if (parsed === null) return name.includes('/') ? `name-${replacements.hash.letters('nft', name, 12)}` : name;
-  const content = newContent(parsed, replacements);
-  const isRight = nftHash(parsed.content) === parsed.hash;
-  const hash = isRight ? nftHash(content) : replacements.hash.letters('nft', parsed.hash, 8).toUpperCase();
-  return `${parsed.role}-${hash}-${content}`;
+export function redactNftName(name: string, {names, addresses, hash: keyed}: Replacements): string {
+  const {groups} = nameOfPort.exec(name) ?? {};
+  if (groups === undefined) return name.includes('/') ? `name-${keyed.letters('nft', name, 12)}` : name;
+  const {role, hash = '', content = '', namespace = '', service = '', protocol, port = '', address, endpointPort} = groups;
+  const owner = `${names.replace(namespace, 'namespace')}/${names.replace(service, 'service')}/${protocol}/${names.port(port)}`;
+  const plain = plainAddress(address ?? '');
+  const endpoint = address === undefined ? '' : `__${(addresses.replace(plain) ?? plain).replaceAll(':', '.')}/${endpointPort}`;
+  const isRight = hash8(content) === hash;
+  return `${role}-${isRight ? hash8(owner + endpoint) : keyed.letters('nft', hash, 8).toUpperCase()}-${owner}${endpoint}`;
 }
 
 /** The new name of a chain, set or other object of a table. In tables of other programs, they are named as in iptables. */
 export function redactObjectName(name: string, isKubeProxys: boolean, replacements: Replacements): string {
-  if (isKubeProxys && (parseNftName(name) !== null || kubeProxyNames.has(name))) return redactNftName(name, replacements);
+  if (isKubeProxys && (nameOfPort.test(name) || kubeProxyNames.has(name))) return redactNftName(name, replacements);
   return commonTables.has(name) ? name : replacements.chains.replace(name);
 }
 
@@ -279,34 +272,10 @@ const kubeProxyNames = wordSet(`
 
 /** The endpoint (`address:port`) in a chain's name; null for other chains. */
 function nftEndpoint(name: string): string | null {
-  const endpoint = parseNftName(name)?.endpoint ?? null;
-  if (endpoint === null) return null;
-  return joinHostPort(plainAddress(endpoint.address), endpoint.port);
-}
-
-function parseNftName(name: string): NftName | null {
-  const found =
-    /^(service|local|external|firewall|endpoint|affinity)-([A-Z2-7]{8})-(([^/]+)\/([^/]+)\/([a-z]+\/[^_]*)(?:__([^/]+)\/(\d+))?)$/.exec(
-      name,
-    );
-  if (found === null) return null;
-  const [, role = '', hash = '', content = '', namespace = '', service = '', port = '', address, endpointPort = ''] = found;
-  return {role, hash, content, namespace, service, port, endpoint: address === undefined ? null : {address, port: endpointPort}};
-}
-
-function newContent({namespace, service, port, endpoint}: NftName, {names, addresses}: Replacements): string {
-  const [protocol = '', name = ''] = port.split('/');
-  const owner = `${names.replace(namespace, 'namespace')}/${names.replace(service, 'service')}/${protocol}/${names.port(name)}`;
-  if (endpoint === null) return owner;
-  const address = plainAddress(endpoint.address);
-  return `${owner}__${(addresses.replace(address) ?? address).replaceAll(':', '.')}/${endpoint.port}`;
+  const {address, endpointPort = ''} = nameOfPort.exec(name)?.groups ?? {};
+  return address === undefined ? null : joinHostPort(plainAddress(address), endpointPort);
 }
 
 function plainAddress(written: string): string {
   return parseAddress(written) === null ? written.replaceAll('.', ':') : written;
-}
-
-/** Follows `hashAndTruncate`: half as long as the hash in the names of iptables chains. */
-function nftHash(content: string): string {
-  return servicePortHash(content, '').slice(0, 8);
 }

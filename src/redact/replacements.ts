@@ -1,3 +1,5 @@
+import {setName, type SetRole, setTypes} from '../expect/ipvs/ipvs-sets.ts';
+import {families} from '../model/address.ts';
 import {AddressMap, AddressText, KeyedHash, looksLikeAddress} from './addresses.ts';
 import {ChainNames} from './redact-chain-names.ts';
 import {isKnownText, wordSet} from './known-words.ts';
@@ -96,20 +98,9 @@ export class Replacements {
   }
 }
 
-/** `KUBE-CLUSTER-IP`, and `KUBE-6-CLUSTER-IP` for IPv6, which is cut to 31 characters. */
 function isKubeProxySet(name: string): boolean {
-  const [kube, six] = [kubeProxySets, kubeProxySets.map(set => `KUBE-6-${set.slice(5)}`.slice(0, 31))];
-  return kube.includes(name) || six.includes(name);
+  return Object.keys(setTypes).some(role => families.some(family => setName(role as SetRole, family) === name));
 }
-
-const kubeProxySets: readonly string[] = [
-  ...wordSet(`
-  KUBE-LOOP-BACK KUBE-CLUSTER-IP KUBE-EXTERNAL-IP KUBE-EXTERNAL-IP-LOCAL KUBE-LOAD-BALANCER KUBE-LOAD-BALANCER-LOCAL
-  KUBE-LOAD-BALANCER-FW KUBE-LOAD-BALANCER-SOURCE-CIDR KUBE-LOAD-BALANCER-SOURCE-IP KUBE-NODE-PORT-TCP KUBE-NODE-PORT-UDP
-  KUBE-NODE-PORT-LOCAL-TCP KUBE-NODE-PORT-LOCAL-UDP KUBE-NODE-PORT-SCTP-HASH KUBE-NODE-PORT-LOCAL-SCTP-HASH
-  KUBE-HEALTH-CHECK-NODE-PORT KUBE-IPVS-IPS
-`),
-];
 
 /** Words in the comments of kube-proxy and the kubelet, which explain rules. */
 const vocabulary = wordSet(`

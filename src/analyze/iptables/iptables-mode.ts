@@ -120,10 +120,7 @@ function tracePort({item, expected, actual, beside}: TraceInput): PortTrace {
   return traceServedPort<Rule>({
     item,
     context: expected.context,
-    walk: packet => ({
-      should: walkOf(expected)(packet, environment),
-      does: walkOf(actual)(packet, environment),
-    }),
+    walk: packet => ({should: walkOf(expected)(packet, environment), does: walkOf(actual)(packet, environment)}),
     beside:
       beside === undefined ? undefined : packet => ({backend: beside.backend ?? 'legacy', outcome: walkOf(beside)(packet, environment)}),
     stepsOf: path => path.filter(isPath).map(rule => ({...ruleTextOf(rule), to: rule.target?.name ?? ''})),

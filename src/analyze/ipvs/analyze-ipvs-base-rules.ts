@@ -159,12 +159,7 @@ function analyzeHook({rule}: BaseRuleDifference, {ruleset, baseRules, harmOf}: B
     return {kind: 'forward-blocked', detail, ...evidence};
   }
   const harm = harmOf(withoutJump(baseRules, rule));
-  return {
-    kind: 'services-chain-not-hooked',
-    severity: severityOf(harm, 'warning'),
-    ...withEffect(state, consequences[harm]),
-    ...evidence,
-  };
+  return {kind: 'services-chain-not-hooked', severity: severityOf(harm, 'warning'), ...withEffect(state, consequences[harm]), ...evidence};
 }
 
 /** The expected base rules without one jump. */

@@ -34,11 +34,7 @@ export function analyzeIpvsPort(portCase: IpvsPortCase): readonly Symptom<Rule>[
     semantics: new IpvsSemantics(portCase),
     symptoms,
     probes: ipvsProbes(item, expected.context, differences),
-    walk: probe => ({
-      probe,
-      expected: pathOutcomeOn(sides.expected, probe.packet),
-      actual: pathOutcomeOn(sides.actual, probe.packet),
-    }),
+    walk: probe => ({probe, expected: pathOutcomeOn(sides.expected, probe.packet), actual: pathOutcomeOn(sides.actual, probe.packet)}),
   });
   // Packets that are rejected because of a missing element are masqueraded by the same element.
   if (symptoms.has('unexpected-reject')) symptoms.drop('masquerade-mismatch');

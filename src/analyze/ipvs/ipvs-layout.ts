@@ -145,12 +145,7 @@ function wrongSets({context: {family}}: ExpectedIpvs, {wrongSets: sets}: IpvsDif
   return sets.map(({set, found, wanted}) => {
     const base = {family, port: null, expected: [], actual: []} as const;
     if (found === null)
-      return {
-        ...base,
-        kind: 'missing-rule',
-        severity: 'warning',
-        detail: `ipset ${set} is missing: rules that match it cannot be loaded`,
-      };
+      return {...base, kind: 'missing-rule', severity: 'warning', detail: `ipset ${set} is missing: rules that match it cannot be loaded`};
     return {
       ...base,
       kind: 'unexpected-rule',

@@ -110,11 +110,7 @@ const ofServiceIPs = ['no-endpoint-services'];
 const ofNodePorts = ['no-endpoint-nodeports'];
 const ofRanges = ['firewall-ips', 'firewall'];
 
-const noLocalhostRefusal: Meaning = {
-  kind: 'missing-rule',
-  severity: 'info',
-  loss: 'node ports on loopback addresses are not refused',
-};
+const noLocalhostRefusal: Meaning = {kind: 'missing-rule', severity: 'info', loss: 'node ports on loopback addresses are not refused'};
 
 const noPortCheck: Meaning = {
   kind: 'missing-rule',

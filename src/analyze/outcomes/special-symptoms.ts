@@ -27,10 +27,7 @@ export function brokenJumps<R extends RuleText>(
     const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
     const detail = `a rule jumps to ${target}, which ${has(target) ? 'is empty' : 'does not exist'}; ${whose(probe)} end in ${describeLoss(actual)}`;
     const evidence = {expected: rulesOf(target).slice(0, 3), actual: [rule]};
-    return {
-      key: `jump ${target}`,
-      symptom: {kind: 'broken-jump', ...place, detail, ...evidence, ...shareOfPods(comparison, lost)},
-    };
+    return {key: `jump ${target}`, symptom: {kind: 'broken-jump', ...place, detail, ...evidence, ...shareOfPods(comparison, lost)}};
   });
 }
 

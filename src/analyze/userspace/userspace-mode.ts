@@ -68,12 +68,7 @@ function tracePortals({port, entries, rules}: Portal, node: string, proxy: Proxy
     };
   };
   const unserved = unservedFromOutside(port, proxy);
-  return {
-    node,
-    ...ofPort(port),
-    entries: entries.map(trace),
-    ...(unserved.length === 0 ? {} : {unserved}),
-  };
+  return {node, ...ofPort(port), entries: entries.map(trace), ...(unserved.length === 0 ? {} : {unserved})};
 }
 
 interface PortalCase {

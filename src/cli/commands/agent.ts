@@ -33,15 +33,8 @@ export default class AgentCommand extends BaseCommand {
       helpValue: 'FILE',
       helpGroup,
     }),
-    'tls-private-key-file': Flags.string({
-      description: 'private key of the certificate (PEM)',
-      helpValue: 'FILE',
-      helpGroup,
-    }),
-    'insecure-http': Flags.boolean({
-      description: 'serve plain HTTP, to everyone who reaches the port: no TLS and no tokens',
-      helpGroup,
-    }),
+    'tls-private-key-file': Flags.string({description: 'private key of the certificate (PEM)', helpValue: 'FILE', helpGroup}),
+    'insecure-http': Flags.boolean({description: 'serve plain HTTP, to everyone who reaches the port: no TLS and no tokens', helpGroup}),
     interval: Flags.string({
       description: 'check the node again after this time even if nothing changed, give or take a tenth',
       default: '60s',

@@ -77,11 +77,7 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     refuseFull(flags, argv as string[]);
     if (flags.plan !== undefined) return this.#checkPlan({...flags, plan: flags.plan}, argv as string[]);
     const known = this.baseline(flags.baseline);
-    const options = {
-      toolVersion: this.config.version,
-      known,
-      ...(flags.output === 'html' ? {trace: 'faulty' as const} : {}),
-    };
+    const options = {toolVersion: this.config.version, known, ...(flags.output === 'html' ? {trace: 'faulty' as const} : {})};
     const report = await this.report(flags, argv as string[], options, waitLimit(flags));
     await this.#show(report, flags);
     process.exitCode ??= exitCode(report, flags['fail-on'] as FailOn);

@@ -18,12 +18,7 @@ export const connectionFlags = {
   server: Flags.string({char: 's', description: 'address of the API server', helpValue: 'URL', helpGroup: cluster}),
   token: Flags.string({description: 'bearer token', helpValue: 'TOKEN', helpGroup: cluster}),
   as: Flags.string({description: 'user to impersonate', helpValue: 'USER', helpGroup: cluster}),
-  'as-group': Flags.string({
-    description: 'group to impersonate (repeatable)',
-    helpValue: 'GROUP',
-    ...repeatable,
-    helpGroup: cluster,
-  }),
+  'as-group': Flags.string({description: 'group to impersonate (repeatable)', helpValue: 'GROUP', ...repeatable, helpGroup: cluster}),
   'as-uid': Flags.string({description: 'UID to impersonate', helpValue: 'UID', helpGroup: cluster}),
   'as-user-extra': Flags.string({
     description: 'extra of the user to impersonate (repeatable)',

@@ -74,12 +74,7 @@ export const sourceFlags = {
     helpGroup: 'NODES',
   }),
   'node-selector': Flags.string({description: 'check nodes with these labels only', helpValue: 'SELECTOR', helpGroup: 'NODES'}),
-  sample: Flags.integer({
-    description: 'check this many of these nodes, always the same ones',
-    min: 1,
-    helpValue: 'N',
-    helpGroup: 'NODES',
-  }),
+  sample: Flags.integer({description: 'check this many of these nodes, always the same ones', min: 1, helpValue: 'N', helpGroup: 'NODES'}),
 };
 
 /** Which rules of the nodes. */
@@ -147,18 +142,8 @@ export function outputFlag(renderers: object, usual: string) {
 }
 
 export const outputFlags = {
-  'output-file': Flags.string({
-    description: 'write the report to this file',
-    helpValue: 'FILE',
-    helpGroup: 'OUTPUT',
-    parse: writableFile,
-  }),
-  color: Flags.string({
-    description: 'color the output',
-    options: ['auto', 'always', 'never'],
-    default: 'auto',
-    helpGroup: 'OUTPUT',
-  }),
+  'output-file': Flags.string({description: 'write the report to this file', helpValue: 'FILE', helpGroup: 'OUTPUT', parse: writableFile}),
+  color: Flags.string({description: 'color the output', options: ['auto', 'always', 'never'], default: 'auto', helpGroup: 'OUTPUT'}),
   quiet: quietFlag('print the verdict and the findings only'),
   verbose: verboseFlag('also infos, the settings with their sources, how each node was read, and what was not read'),
   'no-progress': Flags.boolean({description: 'no progress on standard error', helpGroup: 'OUTPUT'}),

@@ -68,11 +68,7 @@ interface TokenOwner {
 const tokenReviews = '/apis/authentication.k8s.io/v1/tokenreviews';
 
 interface TokenReview {
-  readonly status?: {
-    readonly authenticated?: boolean;
-    readonly user?: Partial<TokenOwner>;
-    readonly audiences?: readonly string[];
-  };
+  readonly status?: {readonly authenticated?: boolean; readonly user?: Partial<TokenOwner>; readonly audiences?: readonly string[]};
 }
 
 /**

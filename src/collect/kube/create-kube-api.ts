@@ -161,10 +161,7 @@ class HttpKubeApi implements KubeApi {
     } catch (error) {
       throw new ApiError(
         `cannot ${describeRequest(request)}: the answer of ${this.#config.connection.server.host} is no JSON. Is it an API server?`,
-        {
-          status: null,
-          cause: error,
-        },
+        {status: null, cause: error},
       );
     }
     throw new ApiError(`cannot ${describeRequest(request)}: the answer is no object`, {status: 200});

@@ -51,9 +51,7 @@ function readKubeconfigFile(path: string): Kubeconfig | null {
   try {
     return isBlank(text) ? emptyKubeconfig : kubeconfigOf(load(text, {schema: CORE_SCHEMA}), resolve(path));
   } catch (error) {
-    throw new KubeconfigError(`cannot use the kubeconfig ${path}: ${errorText(error).split('\n', 1)[0]}`, {
-      cause: error,
-    });
+    throw new KubeconfigError(`cannot use the kubeconfig ${path}: ${errorText(error).split('\n', 1)[0]}`, {cause: error});
   }
 }
 

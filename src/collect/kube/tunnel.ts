@@ -47,9 +47,7 @@ async function openTunnel(proxy: URL, destination: TunnelTarget): Promise<Socket
     const reason = errorText(error);
     throw new ProxyError(
       `the proxy ${proxy.protocol}//${proxy.host} does not connect to ${destination.host}:${destination.port}: ${reason}`,
-      {
-        cause: error,
-      },
+      {cause: error},
     );
   }
 }

@@ -270,10 +270,7 @@ export class NodeReader {
   /** An image without a shell. */
   async #readCiliumOneByOne(connection: NodeConnection): Promise<void> {
     const commands = ciliumTables.map(
-      ({file, args}): NodeCommand => ({
-        file,
-        variants: ciliumPrograms.map(program => ({commands: [[program, ...args]]})),
-      }),
+      ({file, args}): NodeCommand => ({file, variants: ciliumPrograms.map(program => ({commands: [[program, ...args]]}))}),
     );
     await Promise.all(commands.map(command => this.#limit(() => this.#readOne(command, connection))));
   }

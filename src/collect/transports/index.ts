@@ -51,12 +51,7 @@ export const transports = {
     permissions: () => [],
     make: () => dockerTransport(),
   },
-  local: {
-    summary: 'this machine is the node',
-    usesPods: false,
-    permissions: () => [],
-    make: ({local}) => localTransport(local),
-  },
+  local: {summary: 'this machine is the node', usesPods: false, permissions: () => [], make: ({local}) => localTransport(local)},
 } as const satisfies Readonly<Record<string, TransportEntry>>;
 
 export type TransportName = keyof typeof transports;

@@ -37,8 +37,6 @@ interface ServiceRulesPlan {
   readonly item: PortOnNode;
   readonly context: NodeContext;
   readonly text: ProtocolText;
-  /** 1.24: without a local endpoint, the entries lead to KUBE-SVL all the same, which marks the packets for dropping. */
-  readonly dropsInChain: boolean;
   readonly hasInternal: boolean;
   readonly hasExternal: boolean;
   readonly internalRole: 'SVC' | 'SVL';
@@ -54,12 +52,12 @@ interface ServiceRulesPlan {
 function planOf(item: PortOnNode, context: NodeContext): ServiceRulesPlan {
   const {port, endpoints} = item;
   const {hasAny, local, cluster} = endpoints;
+  // 1.24: without a local endpoint, the entries lead to KUBE-SVL all the same, which marks the packets for dropping.
   const dropsInChain = !dropsInFilter(context.version);
   return {
     item,
     context,
     text: protocolText(port.family, port.protocol),
-    dropsInChain,
     hasInternal: hasAny && (!port.internalPolicyLocal || local.length > 0 || dropsInChain),
     hasExternal: hasAny && (!port.externalPolicyLocal || local.length > 0 || dropsInChain),
     internalRole: port.internalPolicyLocal ? 'SVL' : 'SVC',

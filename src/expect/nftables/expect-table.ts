@@ -31,11 +31,7 @@ export function expectTable(input: ExpectTableInput, hypothesis: Hypothesis = {}
     return {...item, names, clientList: names.affinity, isLocal};
   });
   const context = {...plain, detector, masqueradeAll, ...(serviceRanges === undefined ? {} : {serviceRanges})};
-  return new ExpectedTable({
-    context,
-    ports,
-    actualValue: (set, key) => table?.sets.get(set)?.elements.get(key)?.value,
-  });
+  return new ExpectedTable({context, ports, actualValue: (set, key) => table?.sets.get(set)?.elements.get(key)?.value});
 }
 
 /**

@@ -170,10 +170,7 @@ const goto = '{"goto": {"target": "';
 const jump = '{"jump": {"target": "';
 const markKey = '{"meta": {"key": "mark"}}';
 
-const balancedTranslation = {
-  ip: '{"dnat": {"family": "ip", "addr": {"map": ',
-  ip6: '{"dnat": {"family": "ip6", "addr": {"map": ',
-};
+const balancedTranslation = {ip: '{"dnat": {"family": "ip", "addr": {"map": ', ip6: '{"dnat": {"family": "ip6", "addr": {"map": '};
 
 /** Of the sender. */
 const source = {ip: payload('ip', 'saddr'), ip6: payload('ip6', 'saddr')};

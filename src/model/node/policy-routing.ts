@@ -393,10 +393,7 @@ export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {
   if (!isDefaultWay(network, route, client.family, query) && (route.gateway === null || own === null)) return null;
   const gateway = route.gateway === null ? '' : ` to the gateway ${route.gateway}`;
   const whose = own === null ? `while the node's own address is one of ${home}` : `which is an address of ${home}`;
-  return {
-    text: `by ${route.dev}${gateway}, while the client asks ${asked.text}, ${whose}`,
-    isKnown: () => false,
-  };
+  return {text: `by ${route.dev}${gateway}, while the client asks ${asked.text}, ${whose}`, isKnown: () => false};
 }
 
 /** The detour by a gateway on another interface than the one of table main; null if a packet takes none, or if that is not known. */

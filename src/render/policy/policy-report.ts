@@ -272,14 +272,7 @@ function resultOfGroup({finding, nodes}: Pick<FindingGroup, 'finding' | 'nodes'>
 
 /** A result without a finding: in sync, or not checked. There are many of these, so they are short. */
 function ownResult(rule: string, result: PolicyOutcome, message: string, resource?: ResourceReference): PolicyResult {
-  return {
-    policy: 'svc-trace',
-    rule,
-    source: 'svc-trace',
-    result,
-    message,
-    ...(resource === undefined ? {} : {resources: [resource]}),
-  };
+  return {policy: 'svc-trace', rule, source: 'svc-trace', result, message, ...(resource === undefined ? {} : {resources: [resource]})};
 }
 
 function serviceReference({namespace, name}: ServiceName): ResourceReference {

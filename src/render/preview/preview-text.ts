@@ -57,10 +57,7 @@ export function previewText(preview: Preview, verbose: boolean): PreviewText {
   const sections: readonly PreviewSection[] = [
     ...orderSections(preview),
     {title: 'WHAT CHANGES', items: [...changeItems(ownChanges, verbose), ...adviceItems(ownAdvice, 'change')]},
-    {
-      title: 'HEALED BY ANY RESTART OF KUBE-PROXY',
-      items: [...changeItems(healed, verbose), ...adviceItems(healedAdvice, 'change')],
-    },
+    {title: 'HEALED BY ANY RESTART OF KUBE-PROXY', items: [...changeItems(healed, verbose), ...adviceItems(healedAdvice, 'change')]},
     {title: 'NOT PROVED', items: gapItems(preview.ports, verbose)},
     {title: 'REQUIREMENTS', items: requirementItems(open)},
     {title: 'AT THE MOMENT OF THE SWITCH', items: adviceItems(advice, 'switch')},

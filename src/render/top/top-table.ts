@@ -198,13 +198,7 @@ export function trafficObject({interval, ports, nodes}: Pick<TrafficReport, 'int
 }
 
 function endpointObject({hostPort, pod, podNode, state, nodes}: EndpointTraffic): object {
-  return {
-    endpoint: hostPort,
-    ...(pod === null ? {} : {pod}),
-    ...(podNode === null ? {} : {podNode}),
-    state,
-    nodes: nodes.map(cellObject),
-  };
+  return {endpoint: hostPort, ...(pod === null ? {} : {pod}), ...(podNode === null ? {} : {podNode}), state, nodes: nodes.map(cellObject)};
 }
 
 function cellObject(cell: CellTraffic): object {

@@ -38,11 +38,7 @@ function tokenFileCredentials(file: string, fallback: string | null, certificate
     last = tokenOf(file, last);
     return {authorization: bearer(last), certificate};
   };
-  return {
-    description: `the token in ${file}`,
-    current,
-    renew: async refused => (await current()).authorization !== refused.authorization,
-  };
+  return {description: `the token in ${file}`, current, renew: async refused => (await current()).authorization !== refused.authorization};
 }
 
 function tokenOf(file: string, last: string | null): string {
@@ -52,10 +48,7 @@ function tokenOf(file: string, last: string | null): string {
     if (last !== null) return last;
   } catch (error) {
     if (last !== null) return last;
-    throw new ApiError(`cannot read the token file ${file}: ${errorText(error)}`, {
-      status: null,
-      cause: error,
-    });
+    throw new ApiError(`cannot read the token file ${file}: ${errorText(error)}`, {status: null, cause: error});
   }
   throw new ApiError(`the token file ${file} is empty`, {status: null});
 }
