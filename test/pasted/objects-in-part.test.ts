@@ -23,6 +23,8 @@ describe('a selector', () => {
       'what commands print of objects',
       '$ kubectl get svc cart -o jsonpath={.spec.selector}\n{"app":"cart"}\n$ kubectl get pod cart-0 -o yaml | grep -A1 labels\n  labels:\n    app: basket\n',
     ],
+    ['fences below words', 'Services use:\n```yaml\nselector:\n  app: cart\n```\nPods have:\n```yaml\nlabels:\n  app: basket\n```\n'],
+    ['clauses', 'The service selector of the one has `app: cart`. Their deployment gives it as a label: `app: basket` or none.'],
     ['labels below words about them', 'The selector is\n\n    app: cart\n\nand the labels of the pods are:\n\n    app: basket\n'],
   ])('is compared with labels in %s', (_, text) => {
     expect(answer(text)).toContain(unmatched);
@@ -48,6 +50,19 @@ describe('a selector', () => {
   ])('%s is none of a Service', (_, text) => {
     expect(answer(`${text}\n${template('basket')}`)).not.toContain('No pod of this text');
   });
+});
+
+test('a selector of a chart is compared by its keys where charts have names in braces', () => {
+  const chart = (labels: string) =>
+    `selector:\n  app: {{ template "name" . }}\n  tier: {{ .Values.tier }}\n\ntemplate:\n  metadata:\n    labels:\n${labels}`;
+  expect(answer(chart('      tier: {{ .Values.role }}\n'))).toContain('No pod of this text has the labels of the selector of the Service');
+  expect(answer(chart('      app: cart\n      tier: {{ .Values.role }}\n'))).not.toContain('No pod of this text');
+});
+
+test('Endpoints that a text breaks off before their ports are not said to be none', () => {
+  const ends =
+    'apiVersion: v1\nkind: Endpoints\nmetadata:\n  name: cart\nsubsets:\n- addresses:\n  - ip: 10.244.1.9\n    targetRef:\n      kind: Po';
+  expect(answer(ends)).not.toContain('no endpoint');
 });
 
 test('labels of a Service are not those of pods', () => {
@@ -179,6 +194,12 @@ test('a NetworkPolicy with ports is said to be about those of pods, where someth
   const egress = 'spec:\n  podSelector: {}\n  policyTypes:\n  - Egress\n  egress:\n  - ports:\n    - port: 80\n';
   expect(answer(`${egress}\nit still blocks`)).toContain('NetworkPolicy of this text admits port 80: it counts at the pod that is asked');
   expect(answer(egress)).not.toContain('NetworkPolicy');
+  expect(answer('  - from:\n    - ipBlock: {cidr: 192.0.2.0/24}\n    ports:\n    - port: 8443\n\nwe are unable to scrape it')).toContain(
+    'admits port 8443: it counts',
+  );
+  expect(
+    answer('  - from:\n    - source: {namespaces: [web]}\n    to:\n    - operation: {ports: ["80"]}\n\nit still blocks'),
+  ).not.toContain('NetworkPolicy');
 });
 
 test('a name without a namespace that is not found is told where its Service is', () => {

@@ -47,20 +47,25 @@ test.each([
   expect(parseListingCommand(line)).toMatchObject(expected);
 });
 
-test.each(['| ', 'node-a | ', 'node-a: ', 'root@node-a:~# ', '[root@node-a ~]$ ', '2026-03-01T10:00:01.120Z ', '[10:00:01] '])(
-  'rules are read behind "%s"',
-  mark => {
-    const rule =
-      '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http has no endpoints" -m tcp --dport 80 -j REJECT';
-    expect(said(`${mark}${rule}\n${mark}${rule.replaceAll('web', 'api')}\n`)).toMatch(/^each of 2 Service ports refuses connections/);
-    const listing = [
-      'Chain FORWARD (policy DROP)',
-      'target     prot opt source     destination',
-      'KUBE-FORWARD  all  --  anywhere  anywhere',
-    ];
-    expect(said(listing.map(line => `${mark}${line}\n`).join(''))).toMatch(/^the policy of filter\/FORWARD is DROP/);
-  },
-);
+test.each([
+  '| ',
+  'node-a | ',
+  'node-a: ',
+  'root@node-a:~# ',
+  '[root@node-a ~]$ ',
+  '2026-03-01T10:00:01.120Z ',
+  '[10:00:01] ',
+  '[ 14.414142] : ',
+])('rules are read behind "%s"', mark => {
+  const rule = '-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m comment --comment "shop/web:http has no endpoints" -m tcp --dport 80 -j REJECT';
+  expect(said(`${mark}${rule}\n${mark}${rule.replaceAll('web', 'api')}\n`)).toMatch(/^each of 2 Service ports refuses connections/);
+  const listing = [
+    'Chain FORWARD (policy DROP)',
+    'target     prot opt source     destination',
+    'KUBE-FORWARD  all  --  anywhere  anywhere',
+  ];
+  expect(said(listing.map(line => `${mark}${line}\n`).join(''))).toMatch(/^the policy of filter\/FORWARD is DROP/);
+});
 
 test('a row of a Service without endpoints tells its chain, also where the name of its port is not known', () => {
   for (const port of ['http', 'no-such-name'])

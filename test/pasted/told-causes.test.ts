@@ -69,6 +69,7 @@ describe('a line of another program', () => {
 
   test.each([
     ['error: failed to acquire lease: node "w1" pod cidr not assigned', 'the Node w1 has no podCIDR'],
+    ['`error: Service cart does not have a service port 8888`', 'kubectl port-forward asks for port 8888 of the Service cart'],
     ['TCP connection from 10.44.0.1:5004 to 10.39.0.4:80 blocked by Weave NPC.', 'NetworkPolicies keep 10.44.0.1 from 10.39.0.4:80'],
     [
       'it logs: proxier.go:254] clusterCIDR not specified, unable to distinguish between internal and external traffic',

@@ -240,7 +240,7 @@ const logMark = new RegExp(`^[A-Z0-9]\\S*\\s[^"]{0,80}?\\S\\[\\d+\\]: (?=${begin
 const row = String.raw`(?: *(?:num +)?(?:pkts bytes )?target +prot opt | *(?:\d+ +)?(?:\d+[KMGT]? +\d+[KMGT]? +)?[A-Za-z][\w-]* +(?:all|tcp|udp|sctp|icmp|\d+) +(?:--|-f|!f) )`;
 /** A time, `node-a | `, `node-a: `, `root@node-a:~# `, `[root@node-a ~]$ `: what tools and people put before each line. */
 const rowMark = new RegExp(
-  `^\\s*(?:\\[?(?:\\d{4}-\\d\\d-\\d\\d[T ])?\\d\\d:\\d\\d:\\d\\d(?:[.,]\\d+)?(?:Z|[+-]\\d\\d:?\\d\\d)?\\]?\\s|[\\w.-]{1,60}: |(?:[\\w.-]{1,60}\\s+)?\\|\\s+|(?:\\[[^\\]]{1,60}@[^\\]]{1,60}\\]|[\\w.-]{1,60}@[\\w.-]{1,60}:\\S{1,40})[$#]\\s*)(?=${begins}|${row})`,
+  `^\\s*(?:\\[ *\\d+\\.\\d+\\] :? ?|\\[?(?:\\d{4}-\\d\\d-\\d\\d[T ])?\\d\\d:\\d\\d:\\d\\d(?:[.,]\\d+)?(?:Z|[+-]\\d\\d:?\\d\\d)?\\]?\\s|[\\w.-]{1,60}: |(?:[\\w.-]{1,60}\\s+)?\\|\\s+|(?:\\[[^\\]]{1,60}@[^\\]]{1,60}\\]|[\\w.-]{1,60}@[\\w.-]{1,60}:\\S{1,40})[$#]\\s*)(?=${begins}|${row})`,
 );
 export function withoutRowMark(text: string): string {
   return /^\s*[|\w[]/.test(text) && / (?:-A|:[A-Z]|Chain|\*[a-z]|-- |!?-?f |target )/.test(text) ? text.replace(rowMark, '') : text;

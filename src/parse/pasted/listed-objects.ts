@@ -222,7 +222,7 @@ export const listedIn = once((lines: readonly string[]): Listed => {
   const selectors = new Map<string, string>();
   for (const {name, field} of rowsOf(lines)) {
     if (noService.test(name)) continue;
-    selectors.set(name, field('SELECTOR'));
+    if (field('SELECTOR') !== '') selectors.set(name, field('SELECTOR'));
     if (field('ADDRESSTYPE') !== '') {
       const service = name.replace(/-[a-z0-9]{5}$/, '');
       inSlices.add(service);
@@ -367,7 +367,13 @@ function ofObject(object: Fields): ListedObject | readonly ListedObject[] {
     const addresses = all.flatMap(({addresses}) => addresses?.[0] ?? []);
     const ends = addresses.flatMap(address => (ports ?? []).map(({port}) => joinHostPort(address, port ?? 0)));
     const name = named(metadata?.labels?.['kubernetes.io/service-name']);
-    return {...none, name, endpoints: ends.join(), isOfSlice: true, portNames: namesOf(ports ?? [])};
+    return {
+      ...none,
+      name,
+      endpoints: ends.length === 0 && addresses.length > 0 ? null : ends.join(),
+      isOfSlice: true,
+      portNames: namesOf(ports ?? []),
+    };
   }
   if (kind !== 'Endpoints') return [];
   const subsets = (object as EndpointsObject).subsets ?? [];
@@ -375,7 +381,9 @@ function ofObject(object: Fields): ListedObject | readonly ListedObject[] {
     (addresses ?? []).flatMap(({ip = ''}) => (ports ?? []).map(({port}) => joinHostPort(ip, port ?? 0))),
   );
   const portNames = subsets.flatMap(({ports}) => namesOf(ports ?? []));
-  return {...none, name: named(metadata?.name), endpoints: ends.join(), portNames};
+  // A text that ends before the ports does not show whether there are any.
+  const isCut = ends.length === 0 && subsets.some(({addresses}) => (addresses ?? []).length > 0);
+  return {...none, name: named(metadata?.name), endpoints: isCut ? null : ends.join(), portNames};
 }
 
 /** Services with Endpoints and without an EndpointSlice, where lists of both have default/kubernetes and so are those of a namespace. */

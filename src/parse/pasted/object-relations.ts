@@ -133,9 +133,11 @@ export function unselected(lines: readonly string[], selectors: readonly (readon
     const namespace = service === own ? '' : own;
     const near = pods.filter(pod => namespace === '' || pod.namespace === '' || pod.namespace === namespace);
     const wanted = selector.split(',');
-    // Charts have names in braces.
-    if (near.length === 0 || !wanted.every(label => /^[\w./-]+=[\w.-]*$/.test(label))) return [];
-    const selected = near.filter(({labels}) => wanted.every(label => labels.includes(label)));
+    if (near.length === 0 || !wanted.every(label => /^[\w./-]+=(?:[\w.-]*|\{\{.*\}\})$/.test(label))) return [];
+    // What a chart puts in for names in braces is not known.
+    const has = (labels: readonly string[], label: string): boolean =>
+      labels.some(own => own === label || (/\{\{/.test(own + label) && own.split('=')[0] === label.split('=')[0]));
+    const selected = near.filter(({labels}) => wanted.every(label => has(labels, label)));
     if (selected.length === 0) {
       if (near.some(({areSome}) => areSome === true)) return [];
       const others = near.slice(0, 1).map(({what, labels}) => `${what} has ${labels.join(', ')}`);
@@ -318,7 +320,7 @@ export function unreadyPods(lines: readonly string[]): readonly string[] {
 
 /** What the NetworkPolicies of a text keep out, where it complains or has a Service to which that happens. */
 export function policiesSay(lines: readonly string[], listed: readonly NamedPorts[]): readonly string[] {
-  if (!lines.some(line => /NetworkPolicy|(?:namespace|pod)Selector:/.test(line))) return [];
+  if (!lines.some(line => /NetworkPolicy|(?:namespace|pod)Selector:|^\s*- (?:from|to):/.test(line))) return [];
   const policies = fromObjects(lines, ({kind, metadata, spec}) => {
     const {name = '', namespace = ''} = (metadata ?? {}) as {readonly name?: string; readonly namespace?: string};
     return kind === 'NetworkPolicy' ? {name: name === '' ? 'of this text' : name, namespace, ...(spec as PolicySpec)} : [];
@@ -329,7 +331,7 @@ export function policiesSay(lines: readonly string[], listed: readonly NamedPort
     ...(lines.some(line => ofNames.test(line)) ? madeOf(policies, policy => withoutDns(policy, policies)) : []),
     ...(complains ? madeOf(policies, policy => closed(policy, policies, namespacesIn(lines))) : []),
   ];
-  return said.length === 0 && complains ? madeOf(policies, ofPorts) : said;
+  return complains ? [...said, ...(said.some(text => text.includes(' admits port ')) ? [] : madeOf(policies, ofPorts))] : said;
 }
 
 const complaint =
@@ -410,7 +412,7 @@ function otherPorts(policy: Policy, all: readonly Policy[], lines: readonly stri
     .map(what => `NetworkPolicy ${name} admits ${what}: it counts at the pod, where packets come to the target port`);
 }
 
-/** Of a policy about which nothing else is known: what its ports are. */
+/** What the ports of a policy are. */
 function ofPorts({name, ingress, egress}: Policy): readonly string[] {
   const ports = [...(ingress ?? []), ...(egress ?? [])].flatMap(rule =>
     (rule.ports ?? []).flatMap(({port}) => (port === undefined || port === 53 ? [] : String(port))),

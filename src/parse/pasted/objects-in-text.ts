@@ -47,7 +47,7 @@ const objectsIn = once((lines: readonly string[]): readonly Fields[] => {
       own.push(text);
     }
     const value = readPart(own.join('\n'));
-    if (part === 'labels' && isObject(value)) objects.push(...labelsOf(wordsAbove(lines, at), value['labels']));
+    if (part === 'labels' && isObject(value)) objects.push(...labelsOf(`${wordsAbove(lines, at)} labels`, value['labels']));
     else [value].flat().forEach(take);
     at = end - 1;
   }
@@ -56,12 +56,16 @@ const objectsIn = once((lines: readonly string[]): readonly Fields[] => {
 
 /** The first line of an object, and of a part of one. */
 const beginning =
-  /^(\s*)(?:- )?(?:(apiVersion|kind): |\{\s*$|(metadata|spec|template|selector|labels|matchLabels|ports|containers|ingress|egress|(?:pod|namespace)Selector):\s*$)/;
+  /^(\s*)(?:- )?(?:(apiVersion|kind): |\{\s*$|(metadata|spec|template|selector|labels|matchLabels|ports|containers|ingress|egress|from|to|(?:pod|namespace)Selector):\s*$)/;
 /** What people write in place of lines that they leave out. */
 const leftOut = /^\s*(?:\.{3,}|…|\[\.{3,}\]|<(?:snip|cut)>)\s*$/;
 
 /** A text may end in the middle of an object: what stands before the line that cannot be read. */
-function readPart(text: string): unknown {
+function readPart(given: string): unknown {
+  // Charts have names in braces in place of values.
+  const text = given.includes('{{')
+    ? given.replaceAll(/: +(\{\{.*\}\}) *$/gm, (_, name: string) => `: "${name.replaceAll(/[\s",\\]/g, '')}"`)
+    : given;
   const whole = attempt(() => readYaml(text));
   if (!(whole instanceof Error)) return whole;
   const {line = 0} = (whole as Error & {readonly mark?: {readonly line?: number}}).mark ?? {};
@@ -76,6 +80,9 @@ function ofPart(value: Fields): Fields {
   const made = (kind: string, own: Fields): Fields => ({kind, metadata: value['metadata'], spec: own});
   if ('namespaceSelector' in value || ('podSelector' in value && Object.keys(value).length === 1))
     return made('NetworkPolicy', {ingress: [{from: [value]}]});
+  // Istio has rules with `from` and `to`, too.
+  const isPeer = (peer: unknown): boolean => isObject(peer) && ['podSelector', 'namespaceSelector', 'ipBlock'].some(field => field in peer);
+  if ([value['from'] ?? value['to']].flat().some(isPeer)) return made('NetworkPolicy', {['from' in value ? 'ingress' : 'egress']: [value]});
   if ('podSelector' in spec || Array.isArray(spec['ingress']) || Array.isArray(spec['egress'])) return made('NetworkPolicy', spec);
   if (isObject(spec['template'])) return made('Deployment', spec);
   if ('containers' in spec) return made('Pod', spec);
@@ -93,8 +100,14 @@ function isLabels(value: unknown): value is Record<string, string> {
 /** Labels without the field that they belong to, which words name: those of a line, or below it. And the first line after them. */
 function namedLabels(lines: readonly string[], start: number): readonly [readonly Fields[], number] {
   const line = lines[start] ?? '';
-  const within = [...line.matchAll(inWords)].flatMap(([words, labels = '']) =>
-    labelsOf(words === '' ? '' : `${line.slice(0, line.indexOf(words))}${words.split(/[`"']/)[0]}`, pairsIn(labels)),
+  const within = [...line.matchAll(inWords)].flatMap(({0: words, 1: labels = '', index}) =>
+    labelsOf(
+      `${line
+        .slice(0, index)
+        .split(/[.,;] /)
+        .at(-1)}${words.split(/[`"']/)[0]}`,
+      pairsIn(labels),
+    ),
   );
   if (within.length > 0) return [within, start + 1];
   if (printed.test(line)) return [labelsOf(wordsAbove(lines, start), pairsIn(line)), start + 1];
@@ -108,7 +121,7 @@ function wordsAbove(lines: readonly string[], at: number): string {
   return (
     lines
       .slice(Math.max(0, at - maxAbove), at)
-      .filter(line => /[a-z]/i.test(line))
+      .filter(line => /[a-z]/i.test(line) && !line.trim().startsWith('```'))
       .at(-1) ?? ''
   );
 }
@@ -119,10 +132,9 @@ const maxAbove = 4;
 /** A selector, or the labels of pods: a Service has labels, too. */
 function labelsOf(words: string, labels: unknown): readonly Fields[] {
   if (!isLabels(labels)) return [];
-  const [word] = words.match(/\b(?:selectors?|labels?|labell?ed)\b/gi)?.slice(-1) ?? [];
-  if (/^s/i.test(word ?? '')) return [{kind: 'Service', spec: {selector: labels}}];
+  if (/\bselectors?\b/i.test(words)) return [{kind: 'Service', spec: {selector: labels}}];
   const isOfPods = /\b(?:pods?|po|deploy\w*|templates?|rc|rs|sts|\w+sets?|workloads?)\b/i.test(words);
-  return isOfPods && (word !== undefined || /\bget\b/.test(words)) ? [{kind: 'Pod', metadata: {labels}}] : [];
+  return isOfPods && /\b(?:labels?|labell?ed|get)\b/i.test(words) ? [{kind: 'Pod', metadata: {labels}}] : [];
 }
 
 function pairsIn(text: string): Readonly<Record<string, string>> {
