@@ -4,33 +4,38 @@ import type {Family} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {NftJsonSink} from '../../model/nft-ruleset.ts';
 import {mergeAddresses} from '../../parse/nftables/address-list.ts';
-import {ipWord, prefixText, type RuleWriter} from './nft-text.ts';
+import {ipWord, prefixText} from './nft-text.ts';
 
 /**
- * Writes chains as `nft -j list ruleset` 1.0.6 prints them: of each rule, what follows its handle. A rule of a dump with these bytes is the
- * rule. Another version of nft may print it in another way: then it is read and compared as text, which takes longer.
+ * Takes the chains of a Service port part by part, and writes them as `nft -j list ruleset` 1.0.6 prints them: of each rule, what follows its
+ * handle. A rule of a dump with these bytes is the rule. Another version of nft may print it in another way: then it is read and compared as
+ * text, which takes longer.
  *
- * Names and addresses are not escaped: see `isPlainJson`. Texts are passed on in pieces, because building them would take longer than
- * comparing them.
+ * Addresses are those of the family of the table. Names are only escaped where they have to be: see `isPlainJson`. Texts are passed on in
+ * pieces, because building them would take longer than comparing them.
  */
-export class JsonWriter implements RuleWriter {
+export class JsonWriter {
   readonly #sink: NftJsonSink;
   readonly #ip: 'ip' | 'ip6';
+  readonly #escapesNames: boolean;
   /** Of the rule that is being written. */
   readonly #pieces: string[] = [];
   #count = 0;
   /** What stands before the next statement. */
   #before = '';
 
-  constructor(family: Family, sink: NftJsonSink) {
+  constructor(family: Family, sink: NftJsonSink, escapesNames = false) {
     this.#sink = sink;
+    this.#escapesNames = escapesNames;
     this.#ip = ipWord(family);
   }
 
+  /** The rules that follow are those of this chain. */
   chain(name: string): void {
     this.#sink.chain(name);
   }
 
+  /** Begins a rule; its statements follow, then `end`. */
   rule(comment?: string): void {
     this.#count = 0;
     this.#before = comment === undefined ? ', "expr": [' : `, "comment": "${comment}", "expr": [`;
@@ -42,25 +47,30 @@ export class JsonWriter implements RuleWriter {
   }
 
   call(kind: 'goto' | 'jump', chain: string): void {
-    this.#statement(kind === 'goto' ? goto : jump, chain, '"}}');
+    this.#statement(kind === 'goto' ? goto : jump, this.#named(chain), '"}}');
   }
 
+  /** `ip saddr VALUE`: an address, or `@` and the name of a set. */
   address(field: 'saddr' | 'daddr', value: string): void {
-    this.#statement(addressMatches[this.#ip][field], value, '"}}');
+    this.#statement(addressMatches[this.#ip][field], this.#named(value), '"}}');
   }
 
+  /** `ip saddr 10.244.0.0/16`, or with `!=`. */
   source(network: string, isNegated: boolean): void {
     this.#match(source[this.#ip], sourceNetwork(network), isNegated);
   }
 
+  /** `ip saddr != { … }`, for a source in none of these networks. */
   sourceOutside(networks: readonly string[]): void {
     this.#match(source[this.#ip], networkList(networks), true);
   }
 
+  /** `iifname "NAME"`; a star at the end stands for any name that begins so. */
   link(key: 'iif' | 'iifname', name: string, isNegated: boolean): void {
     this.#match(`{"meta": {"key": "${key}"}}`, JSON.stringify(name), isNegated);
   }
 
+  /** `fib saddr type local`: from the node itself. */
   localSource(): void {
     this.#match('{"fib": {"result": "type", "flags": ["saddr"]}}', '"local"');
   }
@@ -77,12 +87,14 @@ export class JsonWriter implements RuleWriter {
     this.#match(payload(protocol, 'dport'), String(port));
   }
 
+  /** `meta mark set meta mark | MARK`. */
   setMark(mark: string): void {
     this.#statement(`{"mangle": {"key": ${markKey}, "value": {"|": [${markKey}, `, String(Number(mark)), ']}}}');
   }
 
+  /** `update @SET { ip saddr }`. */
   rememberSource(set: string): void {
-    this.#statement(`{"set": {"op": "update", "elem": ${payload(this.#ip, 'saddr')}, "set": "@`, set, '"}}');
+    this.#statement(`{"set": {"op": "update", "elem": ${payload(this.#ip, 'saddr')}, "set": "@`, this.#named(set), '"}}');
   }
 
   dnat({address, port}: Endpoint): void {
@@ -112,14 +124,17 @@ export class JsonWriter implements RuleWriter {
     chains.forEach((chain, index) => {
       this.#put(item(index));
       this.#put(goto);
-      this.#put(chain);
+      this.#put(this.#named(chain));
       this.#put('"}}]');
     });
     this.#put(']}}}');
     this.#before = ', ';
   }
 
-  /** In few pieces, which takes half of the time. */
+  /**
+   * The rules of the chain of an endpoint, whole: nearly all rules of a large node. `mark` is null if another rule marks its own packets. In
+   * few pieces, which takes half of the time.
+   */
   endpoint({address, port}: Endpoint, {protocol, mark}: {readonly protocol: string; readonly mark: string | null}): void {
     const pieces = this.#pieces;
     if (mark !== null) {
@@ -159,6 +174,10 @@ export class JsonWriter implements RuleWriter {
     this.#put(value);
     this.#put(end);
     this.#before = ', ';
+  }
+
+  #named(name: string): string {
+    return this.#escapesNames ? JSON.stringify(name).slice(1, -1) : name;
   }
 
   #put(piece: string): void {

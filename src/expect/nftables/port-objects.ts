@@ -1,13 +1,13 @@
-import type {Family} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {NftJsonSink} from '../../model/nft-ruleset.ts';
+import {jsonRuleText} from '../../parse/nftables/nft-json-chain.ts';
 import {isPlainJson} from '../../parse/nftables/nft-json-chains.ts';
+import type {JsonObject} from '../../parse/nftables/nft-json-expression.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';
 import {detects, detectsPods} from './base-chains.ts';
 import {affinitySets, type SetShape, serviceElements, type SharedElement} from './set-elements.ts';
 import {JsonWriter} from './json-writer.ts';
 import type {NftPlan} from './nft-names.ts';
-import {addressList, ipWord, linkText, prefixText, type RuleWriter, nftSourceText} from './nft-text.ts';
 import {hasFirewallChains, marksByPort, rewritesInServiceChain, translatesSingleEndpointDirectly} from './nft-versions.ts';
 
 /** Everything that kube-proxy creates for one Service port, each part computed when something asks for it. */
@@ -29,14 +29,8 @@ export class PortObjects {
 
   /** The texts of the rules of its own chains, by name. */
   get chains(): ReadonlyMap<string, readonly string[]> {
-    this.#chains ??= this.#written();
+    this.#chains ??= textsOfChains(this.#plan);
     return this.#chains;
-  }
-
-  #written(): ReadonlyMap<string, readonly string[]> {
-    const writer = new TextWriter(this.#plan.context.family);
-    writeServiceChains(this.#plan, writer);
-    return writer.chains;
   }
 
   /**
@@ -51,115 +45,28 @@ export class PortObjects {
   }
 }
 
-/** Writes chains as `nft list ruleset` 1.0.6 prints them. */
-class TextWriter implements RuleWriter {
-  /** The rules in order, by the name of their chain. */
-  readonly chains = new Map<string, string[]>();
-  readonly #ip: string;
-  #rules: string[] = [];
-  #statements: string[] = [];
-  #comment: string | undefined;
-
-  constructor(family: Family) {
-    this.#ip = ipWord(family);
-  }
-
-  chain(name: string): void {
-    this.#rules = [];
-    this.chains.set(name, this.#rules);
-  }
-
-  rule(comment?: string): void {
-    this.#statements = [];
-    this.#comment = comment;
-  }
-
-  end(): void {
-    const text = this.#statements.join(' ');
-    this.#rules.push(this.#comment === undefined ? text : `${text} comment "${this.#comment}"`);
-  }
-
-  call(kind: 'goto' | 'jump', chain: string): void {
-    this.#put(`${kind} ${chain}`);
-  }
-
-  address(field: 'saddr' | 'daddr', value: string): void {
-    this.#put(`${this.#ip} ${field} ${value}`);
-  }
-
-  source(network: string, isNegated: boolean): void {
-    this.#put(nftSourceText(this.#ip, network, isNegated));
-  }
-
-  sourceOutside(networks: readonly string[]): void {
-    this.#put(`${this.#ip} saddr != ${networks.length === 1 ? prefixText(networks[0] ?? '') : addressList(networks)}`);
-  }
-
-  link(key: 'iif' | 'iifname', name: string, isNegated: boolean): void {
-    this.#put(linkText(key, name, isNegated));
-  }
-
-  localSource(): void {
-    this.#put('fib saddr type local');
-  }
-
-  drop(): void {
-    this.#put('drop');
-  }
-
-  protocol(word: string): void {
-    this.#put(`meta l4proto ${word}`);
-  }
-
-  port(protocol: string, port: number): void {
-    this.#put(`${protocol} dport ${port}`);
-  }
-
-  setMark(mark: string): void {
-    this.#put(`meta mark set meta mark | ${mark}`);
-  }
-
-  rememberSource(set: string): void {
-    this.#put(`update @${set} { ${this.#ip} saddr }`);
-  }
-
-  dnat({hostPort}: Endpoint): void {
-    this.#put(`dnat to ${hostPort}`);
-  }
-
-  balancedDNAT(endpoints: readonly Endpoint[]): void {
-    const targets = endpoints.map(({address, port}, index) => `${index} : ${address} . ${port}`);
-    this.#put(`dnat ${this.#ip} to ${random(endpoints)} map { ${targets.join(', ')} }`);
-  }
-
-  balancedGoto(chains: readonly string[]): void {
-    this.#put(`${random(chains)} vmap { ${chains.map((chain, index) => `${index} : goto ${chain}`).join(', ')} }`);
-  }
-
-  endpoint(endpoint: Endpoint, {protocol, mark}: {readonly protocol: string; readonly mark: string | null}): void {
-    if (mark !== null) {
-      this.rule();
-      this.address('saddr', endpoint.address);
-      this.call('jump', mark);
-      this.end();
-    }
-    this.rule();
-    this.protocol(protocol);
-    this.dnat(endpoint);
-    this.end();
-  }
-
-  #put(statement: string): void {
-    this.#statements.push(statement);
-  }
-}
-
-function random({length}: readonly unknown[]): string {
-  return `numgen random mod ${length}`;
+/** As `nft list ruleset` prints what is written as JSON: where a dump is of another version of nft, or the rules are others. */
+function textsOfChains(plan: NftPlan): ReadonlyMap<string, readonly string[]> {
+  const chains = new Map<string, string[]>();
+  let rules: string[] = [];
+  const sink: NftJsonSink = {
+    chain: name => {
+      rules = [];
+      chains.set(name, rules);
+    },
+    rule: (pieces, count) => {
+      // All but the comma before it and the brace of the object around it.
+      const json = pieces.slice(0, count).join('').slice(', '.length, -'}'.length);
+      const {expr, comment} = JSON.parse(`{${json}`) as JsonObject;
+      rules.push(jsonRuleText(expr, comment));
+    },
+  };
+  writeServiceChains(plan, new JsonWriter(plan.context.family, sink, !isPlainJson(plan.item.names.base)));
+  return chains;
 }
 
 /** Writes the chains of one Service port with their rules in order. */
-function writeServiceChains(plan: NftPlan, to: RuleWriter): void {
+function writeServiceChains(plan: NftPlan, to: JsonWriter): void {
   const {item, context} = plan;
   const {names, endpoints} = item;
   if (plan.usesExternalChain) writeExternalChain(plan, to);
@@ -170,7 +77,7 @@ function writeServiceChains(plan: NftPlan, to: RuleWriter): void {
 }
 
 /** Masquerading, the bypasses of a Local policy, then the jump to the endpoints. */
-function writeExternalChain({item, context, hasExternal, externalPolicyChain}: NftPlan, to: RuleWriter): void {
+function writeExternalChain({item, context, hasExternal, externalPolicyChain}: NftPlan, to: JsonWriter): void {
   const {names, port} = item;
   const inPlace = rewritesInServiceChain(context.version);
   to.chain(names.external);
@@ -186,7 +93,7 @@ function writeExternalChain({item, context, hasExternal, externalPolicyChain}: N
   to.end();
 }
 
-function writeLocalBypasses({item: {names}, context}: Pick<NftPlan, 'item' | 'context'>, to: RuleWriter): void {
+function writeLocalBypasses({item: {names}, context}: Pick<NftPlan, 'item' | 'context'>, to: JsonWriter): void {
   if (detectsPods(context)) {
     to.rule('short-circuit pod traffic');
     detects(context, true, to);
@@ -203,7 +110,7 @@ function writeLocalBypasses({item: {names}, context}: Pick<NftPlan, 'item' | 'co
   to.end();
 }
 
-function writeMark({version, mark}: NftPlan['context'], to: RuleWriter): void {
+function writeMark({version, mark}: NftPlan['context'], to: JsonWriter): void {
   if (rewritesInServiceChain(version)) to.setMark(mark);
   else to.call('jump', markChain);
 }
@@ -214,7 +121,7 @@ interface PolicyChain {
 }
 
 /** `service-…` and `local-…`: masquerade of cluster-IP traffic up to 1.35, affinity, balancing. */
-function writePolicyChain(plan: NftPlan, {chain, endpoints}: PolicyChain, to: RuleWriter): void {
+function writePolicyChain(plan: NftPlan, {chain, endpoints}: PolicyChain, to: JsonWriter): void {
   const {affinitySeconds} = plan.item.port;
   to.chain(chain);
   if (plan.hasInternal && chain === plan.internalChain) writeClusterIPMark(plan, to);
@@ -225,7 +132,7 @@ function writePolicyChain(plan: NftPlan, {chain, endpoints}: PolicyChain, to: Ru
   to.end();
 }
 
-function writeTranslation({item, context}: NftPlan, endpoints: readonly Endpoint[], to: RuleWriter): void {
+function writeTranslation({item, context}: NftPlan, endpoints: readonly Endpoint[], to: JsonWriter): void {
   const [only] = endpoints;
   const isDirect = endpoints.length === 1 && translatesSingleEndpointDirectly(context.version);
   to.protocol(item.port.protocol.toLowerCase());
@@ -234,7 +141,7 @@ function writeTranslation({item, context}: NftPlan, endpoints: readonly Endpoint
 }
 
 /** In the chain of the cluster IP. From 1.36 on, one rule does this for all Services. */
-function writeClusterIPMark({item, context}: NftPlan, to: RuleWriter): void {
+function writeClusterIPMark({item, context}: NftPlan, to: JsonWriter): void {
   if (rewritesInServiceChain(context.version) || (!context.masqueradeAll && !detectsPods(context))) return;
   const {clusterIP, protocol, port} = item.port;
   to.rule();
@@ -245,7 +152,7 @@ function writeClusterIPMark({item, context}: NftPlan, to: RuleWriter): void {
   to.end();
 }
 
-function writeAffinityRules({item}: NftPlan, endpoints: readonly Endpoint[], to: RuleWriter): void {
+function writeAffinityRules({item}: NftPlan, endpoints: readonly Endpoint[], to: JsonWriter): void {
   const {affinity, endpoint: chainOf} = item.names;
   for (const endpoint of endpoints) {
     to.rule();
@@ -255,7 +162,7 @@ function writeAffinityRules({item}: NftPlan, endpoints: readonly Endpoint[], to:
   }
 }
 
-function writeEndpointChain({item, context}: NftPlan, endpoint: Endpoint, to: RuleWriter): void {
+function writeEndpointChain({item, context}: NftPlan, endpoint: Endpoint, to: JsonWriter): void {
   const {port, names} = item;
   const mark = rewritesInServiceChain(context.version) ? null : markChain;
   const protocol = port.protocol.toLowerCase();
@@ -277,7 +184,7 @@ function writeEndpointChain({item, context}: NftPlan, endpoint: Endpoint, to: Ru
 }
 
 /** If the source ranges contain the node itself, each load-balancer address may reach itself. */
-function writeFirewallChain({item, context}: NftPlan, to: RuleWriter): void {
+function writeFirewallChain({item, context}: NftPlan, to: JsonWriter): void {
   const {port, names} = item;
   to.chain(names.firewall);
   to.rule();

@@ -103,10 +103,7 @@ function ruleText(json: string): string {
   return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : json;
 }
 
-/**
- * A rule of `nft -j` in canonical text.
- * @internal
- */
+/** A rule of `nft -j` in canonical text. */
 export function jsonRuleText(expressions: JsonValue | undefined, comment: JsonValue | undefined): string {
   const body = listOf(expressions)
     .map(statementText)
