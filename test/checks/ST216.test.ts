@@ -167,3 +167,22 @@ test.each(['-A KUBE-SERVICES -s 10.244.0.0/16 -j RETURN', '-A KUBE-SERVICES -j R
     ]);
   },
 );
+
+test.each([
+  ['the usual ports of clients', '32768:60999 -j ACCEPT', 'error'],
+  ['ports that clients do not use', '1:1023 -j ACCEPT', 'info'],
+])('a rule that asks for %s has the effect that it has on them', async (_, rule, severity) => {
+  const given = await scenario();
+  given
+    .rules('node-b')
+    .insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], `-A KUBE-SERVICES -d 10.96.1.1/32 -p tcp -m tcp --sport ${rule}`);
+  expect(given.newFindings()).toMatchObject([{code: 'ST216', severity}]);
+});
+
+test('a rule that cannot be evaluated is a warning', async () => {
+  const given = await scenario();
+  given
+    .rules('node-b')
+    .insertBefore(['-A KUBE-SERVICES', '"shop/web:http cluster IP"'], '-A KUBE-SERVICES -m frobnicate --level 3 -j ACCEPT');
+  expect(given.newFindings()).toMatchObject([{code: 'ST216', severity: 'warning', message: containing('cannot be evaluated')}]);
+});

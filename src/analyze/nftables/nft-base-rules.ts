@@ -358,5 +358,5 @@ function ofPort(
     return {...base, kind: 'unexpected-reject', severity: 'error', port, entry, detail};
   }
   const detail = `a rule in ${name} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(pathOutcome)}`;
-  return {...base, kind: 'unexpected-rule', severity: 'error', port, entry, detail};
+  return {...base, kind: 'unexpected-rule', severity: pathOutcome.undecided > 0 ? 'warning' : 'error', port, entry, detail};
 }

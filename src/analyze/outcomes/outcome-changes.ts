@@ -10,6 +10,7 @@ import {type BothWalks, describePathOutcome, hasSameEnds, isSameOutcome, type Pa
 import {type Probe, probesFor, probedNodePortAddresses} from './probes.ts';
 import {type KnownSenders, sourceName, sourcesNamedIn} from './sources.ts';
 import {parseAddress} from '../../model/address.ts';
+import {anyPort} from '../../trace/side.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 
 /** A probe of a Service port. */
@@ -81,7 +82,8 @@ export function connectionsTo<Port extends ServedPort>(
     const here = item.endpoints.reachable.filter(endpoint => isOnNode(endpoint, context)).slice(0, 1);
     const hairpins = [...new Set([...here, ...namedEndpoints(item, context, constants)])];
     const probes = probesFor({item, context, hairpins, clients}).filter(({knownTo}) => knownTo.size === 0);
-    return probes.map(probe => ({item, probe}));
+    // Rules that none wrote may ask for the port from which clients connect.
+    return probes.map(probe => ({item, probe: {...probe, packet: {...probe.packet, sourcePort: anyPort}}}));
   });
 }
 
@@ -107,7 +109,8 @@ export function effectOfRules<R extends RuleText, Port extends ServedPort>(
   const text = lost
     ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(without)}`
     : `${where} are masqueraded differently because of it`;
-  return {severity: isOfSome(worst) ? 'info' : lost ? 'error' : 'warning', text: text + more};
+  // What is unknown is not broken.
+  return {severity: isOfSome(worst) ? 'info' : lost && pathOutcome.undecided === 0 ? 'error' : 'warning', text: text + more};
 }
 
 /** A part of the clients outside is hit on purpose. */
