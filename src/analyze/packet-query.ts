@@ -182,14 +182,18 @@ const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
 });
 
 /** Why a packet, or a reply, may not get to the node that has the address. */
-function misledDoubt(here: PacketNode, others: OtherNodes): (sent: Packet, own: Environment) => {readonly reason: string} | null {
+function misledDoubt(
+  here: PacketNode,
+  others: OtherNodes,
+  who = 'the node',
+): (sent: Packet, own: Environment) => {readonly reason: string} | null {
   return (sent, own) => {
     const {destination: address} = sent;
     const to = wayInstead(here, others, address);
     if (to === null) return null;
     askAddress([[address.value, address.value]], 'destination', sent, own);
     own.sender?.commitAdded();
-    return {reason: `the node sends what is for ${address.text} to ${to}`};
+    return {reason: `${who} sends what is for ${address.text} to ${to}`};
   };
 }
 
@@ -322,6 +326,8 @@ function followOn(
     return [
       {...outcome, verdict: 'drop', onward, reason: `the kernel of ${name} takes no packet from outside that has an address of its own`},
     ];
+  const held = misledDoubt(there, others, name)(arriving, settingOf(there).environment);
+  if (held !== null) return [{...outcome, verdict: 'undecided', onward, ...held}];
   if (isAnsweredStraight(outcome, sent, environment, {here, there, others})) return [{...outcome, onward, ...lostAnswer(there, sent)}];
   return walkNode(there, arriving, {others, sender})
     .map(({drawnPorts: _, ...further}) => answeredBeyond(further, arriving, {here: there, others}))

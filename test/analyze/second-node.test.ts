@@ -85,6 +85,19 @@ describe('a packet that a node sends on to an endpoint of another node', () => {
     expect(outcomes(toPod, onNodeB('-A FORWARD -d 10.244.12.4/32 -j DROP'))).toEqual({'': 'drop node-b'});
   });
 
+  test('is undecided where that node has the address of the endpoint too', () => {
+    const files = {
+      'routes.json': [
+        {type: 'local', dst: '10.244.12.4', dev: 'lo', table: 'local'},
+        {dst: '10.244.12.0/24', dev: 'cni0'},
+      ],
+      'ip-rules.json': ['local', 'main'].map((table, priority) => ({priority, src: 'all', table})),
+    };
+    const texts = Object.fromEntries(Object.entries(files).map(([file, content]) => [file, JSON.stringify(content)]));
+    const nodes = snapshot.nodes.map(node => (node.name === 'node-b' ? withFiles(node, texts) : node));
+    expect(outcomes(fromPod, {...snapshot, nodes})).toMatchObject({'10.244.12.4:8080': 'undecided node-b', '10.244.11.4:8080': 'accept'});
+  });
+
   test('is not followed to a node that was not chosen, which the answer says', () => {
     const alone = {...snapshot, nodes: snapshot.nodes.filter(({name}) => name === 'node-a')};
     expect(outcomes(fromPod, alone)).toMatchObject({'10.244.12.4:8080': 'accept node-b not walked'});

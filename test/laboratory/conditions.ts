@@ -1313,4 +1313,5 @@ export const conditions: readonly Scenario[] = [
     load: [bridgeOfPods, sh('ip link set cni0 promisc on; for n in 4 5; do bridge link set dev cali$n hairpin off; done')],
     isIPv4Only: true,
   },
+  {name: 'pod-address-here', isAboutPods: true, load: [sh('ip addr add 10.244.11.4/32 dev lo')]},
 ];
