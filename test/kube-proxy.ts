@@ -3,7 +3,7 @@ import {expectRuleset} from '../src/expect/iptables/expect-ruleset.ts';
 import type {ExpectedRuleset} from '../src/expect/iptables/expected-ruleset.ts';
 import type {EndpointSliceObject, ServiceObject} from '../src/model/api-objects.ts';
 import type {Family} from '../src/model/address.ts';
-import type {NodeFacts} from '../src/model/node/node-facts.ts';
+import {noNetworkFacts, type NodeFacts} from '../src/model/node/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig, ProxyVersion} from '../src/model/proxy-config.ts';
 import type {ApiObjects} from '../src/model/snapshot.ts';
 import {parseDumps} from '../src/parse/iptables/iptables-save.ts';
@@ -38,6 +38,7 @@ export const nodeA: NodeFacts = {
   zone: 'zone-1',
   labels: {},
   primaryInterface: 'eth0',
+  network: noNetworkFacts,
 };
 
 export function version(text: string): KubeProxyVersion {

@@ -1,7 +1,7 @@
 import {type Address, parseAddress} from '../model/address.ts';
 import {bridgeCalls, bypassReason, podPorts, uplinkWithoutReturn, sendsBack} from '../model/node/bridges.ts';
 import {holds} from '../model/intervals.ts';
-import {type Link, type NodeFacts, noNetworkFacts} from '../model/node/node-facts.ts';
+import type {Link, NodeFacts} from '../model/node/node-facts.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import type {Environment, Packet} from '../trace/packet.ts';
 import type {PacketOutcome, PacketRules} from './packet-rules.ts';
@@ -20,7 +20,7 @@ interface Crossing {
 
 /** What a bridge does to packets that all rules of the node accept: it drops some of them, or shows their answers to no rule. */
 export function acrossBridge(outcome: PacketOutcome, {packet, environment, facts, rules}: Crossing): PacketOutcome {
-  const {network = noNetworkFacts} = facts;
+  const {network} = facts;
   const end = outcome.destination === null ? packet.destination : parseAddress(splitHostPort(outcome.destination).address);
   if (outcome.verdict !== 'accept' || end === null || packet.captured === true) return outcome;
   const bridgeOf = (address: Address): string | null =>
@@ -67,7 +67,7 @@ interface Between {
 /** Why a packet from one port of a bridge to another, or back to the same, is lost. */
 function obstacleOn(bridge: PodBridge, {outcome, packet, end, facts}: Between): Pick<PacketOutcome, 'verdict' | 'lost' | 'reason'> | null {
   const {name, link} = bridge;
-  const {network = noNetworkFacts} = facts;
+  const {network} = facts;
   const isItself = packet.source.value === end.value;
   const isolated = ({isIsolated}: Link): boolean => isIsolated;
   if (isItself) {

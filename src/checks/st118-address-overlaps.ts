@@ -3,7 +3,7 @@ import {addressesOfPod, podCIDRsOf, podsByNode} from '../expect/own-pods.ts';
 import {canonicalAddress, families, parseAddress} from '../model/address.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import {partition} from '../model/lists.ts';
-import {whyWithoutKubeProxy, noNetworkFacts, type NodeFacts, routeOf, unknownRoute} from '../model/node/node-facts.ts';
+import {whyWithoutKubeProxy, type NodeFacts, routeOf, unknownRoute} from '../model/node/node-facts.ts';
 import {commandLine, someOf} from '../model/text.ts';
 import type {Check} from './check.ts';
 import {run, onNode} from './commands/commands.ts';
@@ -34,7 +34,7 @@ export const serviceRangeOverlap: Check<'ST118'> = {
       };
   },
   *node({api, node, facts}) {
-    const {routes} = facts.network ?? noNetworkFacts;
+    const {routes} = facts.network;
     const ranges = knownServiceRanges(api);
     const networks = families.flatMap(family =>
       (routes[family] ?? []).flatMap(({kind, to, hops: [hop]}) =>
@@ -66,7 +66,7 @@ function isDocker(dev: string | null | undefined): boolean {
 }
 
 /** Nodes to whose addresses the routes of this one lead by a bridge of Docker. */
-function nodesBehindDocker({nodes}: ApiObjects, {name, network = noNetworkFacts}: NodeFacts): readonly string[] {
+function nodesBehindDocker({nodes}: ApiObjects, {name, network}: NodeFacts): readonly string[] {
   if (!network.links?.some(link => isDocker(link.name))) return [];
   const others = (nodes ?? []).filter(({metadata}) => metadata.name !== name);
   return others.flatMap(other =>

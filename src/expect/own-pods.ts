@@ -61,9 +61,9 @@ export function ownPods(
   family: Family,
 ): readonly string[] {
   if (podCIDRs.some(text => parseCidr(text)?.family === family)) return [];
-  const elsewhere = new Set((network?.links ?? []).filter(({isPeerElsewhere}) => isPeerElsewhere).map(link => link.name));
+  const elsewhere = new Set((network.links ?? []).filter(({isPeerElsewhere}) => isPeerElsewhere).map(link => link.name));
   const bits = bitsOf(family);
-  const routed = (network?.routes[family] ?? []).flatMap(({kind, to, table, hops: [hop, ...others]}) => {
+  const routed = (network.routes[family] ?? []).flatMap(({kind, to, table, hops: [hop, ...others]}) => {
     const dev = hop?.gateway === null && others.length === 0 ? hop.dev : null;
     const isOfPod = kind === 'unicast' && to.prefix === bits && (table === 'main' || table === '254');
     return isOfPod && dev !== null && dev !== primaryInterface && elsewhere.has(dev) ? [to.text.replace(/\/\d+$/, '')] : [];

@@ -58,7 +58,7 @@ function paths({facts: {network, onLink}}: NodeSetup, {context: {detector}}: Wal
   const withTexts = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
   // The address is the node's own, the network is that of all.
   const networks = onLink?.map(({name, network}) => [name, parseInterval(network)]);
-  return JSON.stringify([networks, network?.links, network?.routes, network?.policyRules], withTexts);
+  return JSON.stringify([networks, network.links, network.routes, network.policyRules], withTexts);
 }
 
 const matchesInterfaces = /(?:^|\s)(?:-[io]|--physdev\S+|[io]if(?:name|type|group|kind)?|--rpfilter|--limit-iface\S+|fib)\s/m;

@@ -8,7 +8,6 @@ import {
   type LinkProperty,
   type NetworkFacts,
   type NodeFacts,
-  noNetworkFacts,
   type PolicyRule,
   type Route,
   routeOf,
@@ -51,16 +50,16 @@ export function environmentOf(
     canBeInterface: name => canBe(name) ?? (!strict && isNeverOnServicePath(name) ? false : null),
     interfaceOf,
     interfaceWith: address => sourcesOnLink(facts).find(one => one.address.text === address.text)?.dev ?? null,
-    isPortOf: (port, name) => facts.network?.links?.some(link => isInterfaceLike(port, link.name) && link.master === name) ?? false,
+    isPortOf: (port, name) => facts.network.links?.some(link => isInterfaceLike(port, link.name) && link.master === name) ?? false,
     isBridge: name => isBridge(facts, name),
     linksWith: (property, value) => linksWith(facts, property, value),
     behind,
     interfaces,
     gatewayTo: packet => gatewayTo(facts, packet),
-    ownHops: sysctlNumber(facts.network ?? noNetworkFacts, 'net.ipv4.ip_default_ttl'),
-    isWithoutIPsec: ['states', 'policies'].every(name => sysctlNumber(facts.network ?? noNetworkFacts, `net.xfrm.${name}`) === 0),
+    ownHops: sysctlNumber(facts.network, 'net.ipv4.ip_default_ttl'),
+    isWithoutIPsec: ['states', 'policies'].every(name => sysctlNumber(facts.network, `net.xfrm.${name}`) === 0),
     readsQueue: (low, high) => readsQueue(facts, low, high),
-    isWithoutRealms: family => isWithoutRealms(facts.network ?? noNetworkFacts, family),
+    isWithoutRealms: family => isWithoutRealms(facts.network, family),
     localAddresses: family => localRanges(facts)[family],
     inSet: (name, packet, directions, questions) => (sets === undefined ? null : isInSet(sets, name, packet, directions, questions)),
     knownTo,
@@ -75,19 +74,19 @@ export function environmentOf(
   };
 }
 
-function gatewayTo({network = noNetworkFacts}: NodeFacts, packet: Packet): string | null {
+function gatewayTo({network}: NodeFacts, packet: Packet): string | null {
   const route = routeOf(network, packet.destination, routeQuery(packet));
   return !('dev' in route) || (route.kind === 'unicast' && route.gateways !== undefined) ? null : (route.gateway ?? '');
 }
 
 function readsQueue({network}: NodeFacts, low: number, high: number): boolean | null {
-  const queues = network?.sysctls?.get('net.netfilter.queues')?.match(/\d+/g) ?? [];
-  if (network?.sysctls?.has('net.netfilter.queues') !== true) return null;
+  const queues = network.sysctls?.get('net.netfilter.queues')?.match(/\d+/g) ?? [];
+  if (network.sysctls?.has('net.netfilter.queues') !== true) return null;
   return queues.some(queue => low <= Number(queue) && Number(queue) <= high);
 }
 
 function linksWith({network}: NodeFacts, property: LinkProperty, value: string): readonly string[] | null {
-  const links = network?.links ?? null;
+  const links = network.links ?? null;
   if (property === 'type' && links?.some(({type}) => type === undefined) === true) return null;
   return links?.filter(link => linkValue(property, link[property]) === linkValue(property, value)).map(({name}) => name) ?? null;
 }
@@ -99,7 +98,7 @@ function linkValue(property: LinkProperty, value: string | null | undefined): st
 }
 
 function isBridge({network}: NodeFacts, name: string | null): boolean | null {
-  const links = network?.links ?? null;
+  const links = network.links ?? null;
   const bridges = links
     ?.filter(({kind}) => kind === 'bridge' || kind === null)
     .filter(link => links.some(({master}) => master === link.name));
@@ -156,7 +155,7 @@ interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'interfa
 
 /** The addresses of a network for all its routers, and for all its hosts, are in table local, and behind its interface as the others. */
 function interfaceOf(facts: NodeFacts, address: Address): string | null {
-  const {network = noNetworkFacts, onLink = []} = facts;
+  const {network, onLink = []} = facts;
   const route = routeOf(network, address, {mark: 0, tos: 0});
   if (route.kind !== 'unknown') {
     const isBehind = route.kind === 'unicast' || (route.kind === 'local' && route.dev !== 'lo' && !ownAddresses(facts).has(address.text));
@@ -181,7 +180,7 @@ function masqueradeAddress(facts: NodeFacts, {family, destination, mark, outInte
   const usable = sourcesOnLink(facts).filter(({address}) => address.family === family);
   if (name === null && usable.length > 1) return null;
   const own = usable.filter(({dev}) => dev === name);
-  const route = routeOf(facts.network ?? noNetworkFacts, destination, {mark});
+  const route = routeOf(facts.network, destination, {mark});
   const gateway = route.kind === 'unicast' ? parseAddress(route.gateway ?? '') : null;
   if (family === 'IPv6') return nearest(own.length > 0 ? own : usable, destination);
   const near = own.find(({cidr}) => contains(cidr, gateway ?? destination)) ?? own[0] ?? usable[0];
@@ -213,7 +212,7 @@ const sourcesOnLink = once(({onLink = []}: NodeFacts) =>
 
 /** An address of the loopback or of a dummy device, in no network of the node, is known to those whom a router told of it. */
 function isKnownOutside({hostIPs, podCIDRs, onLink = [], network}: NodeFacts, {family, value}: Address): boolean {
-  const isBehindNone = (dev: string): boolean => dev === 'lo' || network?.links?.find(({name}) => name === dev)?.kind === 'dummy';
+  const isBehindNone = (dev: string): boolean => dev === 'lo' || network.links?.find(({name}) => name === dev)?.kind === 'dummy';
   const [aside, near] = partition(onLink, ({name}) => isBehindNone(name));
   const isIn = (texts: readonly string[]): boolean => holds(addressesIn(texts, family), value);
   const isAside = aside.some(one => isIn([one.network]));
@@ -224,7 +223,7 @@ function isKnownOutside({hostIPs, podCIDRs, onLink = [], network}: NodeFacts, {f
 export const unknownOutside = 'which is in no network of this node: whether replies to it come back is not known';
 
 const bareInterfaces = once((facts: NodeFacts) => {
-  const names = facts.allAddresses ? (facts.network?.links ?? []).map(({name}) => name) : [];
+  const names = facts.allAddresses ? (facts.network.links ?? []).map(({name}) => name) : [];
   const used = new Set(sourcesOnLink(facts).flatMap(({dev, address}) => (address.family === 'IPv4' ? [dev] : [])));
   return new Set(names.filter(name => name !== 'lo' && !used.has(name)));
 });
@@ -233,8 +232,8 @@ const bareInterfaces = once((facts: NodeFacts) => {
 const maxRoutes = 2_000;
 
 /** The routes of table main. Null unless the policy rules for packets without a mark are the usual ones. */
-function mainRoutes(network: NetworkFacts | undefined, family: Family): readonly Route[] | null {
-  const [own, rules] = [network?.routes[family] ?? null, network?.policyRules[family] ?? null];
+function mainRoutes(network: NetworkFacts, family: Family): readonly Route[] | null {
+  const [own, rules] = [network.routes[family] ?? null, network.policyRules[family] ?? null];
   if (own === null || rules === null || own.length > maxRoutes || rules.some(rule => !isUsualRule(rule) && !isForMarked(rule))) return null;
   return own.filter(({table}) => table === 'main' || table === '254');
 }
@@ -260,7 +259,7 @@ function behind(facts: NodeFacts, isWanted: (name: string) => boolean, family: F
 
 /** Whether an address can be behind an interface of this name, where its route is not known: only if the node has such an interface. */
 function canBe({network}: NodeFacts, pattern: string): boolean | null {
-  const links = network?.links ?? null;
+  const links = network.links ?? null;
   return links === null || links.some(({name}) => isInterfaceLike(pattern, name)) ? null : false;
 }
 

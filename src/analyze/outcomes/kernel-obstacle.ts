@@ -1,12 +1,10 @@
-import {podsHere, routeQuery} from './environment.ts';
+import {routeQuery} from './environment.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import type {Address, Family} from '../../model/address.ts';
-import {holds} from '../../model/intervals.ts';
 import {
   isIPv6Off,
   type NetworkFacts,
   type NodeFacts,
-  noNetworkFacts,
   routeOf,
   type RouteQuery,
   routesLoopback,
@@ -23,6 +21,7 @@ import {
   gatewayInPlaceOfLink,
   isLocalRouteMissing,
   isLoopbackDown,
+  isPodHere,
   isUnroutedHere,
   leavesByUplink,
   otherUplink,
@@ -40,16 +39,14 @@ import {alikePorts} from '../../trace/sender-space.ts';
  * `packet` and `trace`: checks report such a fact once for the node.
  */
 export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obstacle']> {
-  const {network = noNetworkFacts} = facts;
+  const {network} = facts;
   const forwarding = forwardingObstacle(facts);
   const isOff = isIPv6Off(facts);
   const tracked = trackedConnections(network);
   const asAstray: NonNullable<Environment['obstacle']> = (packet, environment) => {
     const astray = routedAstray(facts, packet.destination, routeQuery(packet));
     if (astray === null) return null;
-    // Other senders may have other routes.
-    askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
-    environment.sender?.commitAdded();
+    askSource(packet, environment);
     return astrayText(astray, packet.destination);
   };
   return (packet, environment) => {
@@ -90,25 +87,27 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
   };
 }
 
+/** Other senders may have other routes. */
+function askSource(packet: Packet, environment: Environment): void {
+  askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
+  environment.sender?.commitAdded();
+}
+
 /** A process asks for the route before its packets meet any rule; DNAT routes them again. What leads there does not matter yet. */
 export function ownObstacle(facts: NodeFacts): NonNullable<Environment['ownObstacle']> {
   return ({destination}) =>
-    isUnroutedHere(facts.network ?? noNetworkFacts, destination)
+    isUnroutedHere(facts.network, destination)
       ? `the node has no route to ${destination.text}, so the kernel refuses the connection before any rule is asked`
       : null;
 }
 
 /** Strict reverse path filtering, and answers that policy routing sends by another uplink than the one that packets came by. */
 export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arrivesBy' | 'arrivalObstacle' | 'doubtedWay'>> {
-  const ask = (packet: Packet, environment: Environment): void => {
-    askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
-    environment.sender?.commitAdded();
-  };
   return {
     arrivesBy: (packet, environment) => {
       // Where rules ask for the interface of a packet, a pod's is still the one that leads to the pod.
       const dev = arrivalOf(facts, packet.source, packet.destination) ?? podLink(facts, packet.source);
-      if (dev !== null) ask(packet, environment);
+      if (dev !== null) askSource(packet, environment);
       return dev;
     },
     arrivalObstacle: (packet, environment) => {
@@ -116,7 +115,7 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
       if (dev === null || dev === 'lo' || environment.isLocal(source) !== false) return null;
       const other = droppedOnArrival(facts, {source, destination, arrivedFor: original?.destination ?? destination, mark, dev});
       if (other === null) return null;
-      ask(packet, environment);
+      askSource(packet, environment);
       return `rp_filter of ${dev} is strict (1), and the way back to ${source.text} leads by ${other}: the kernel drops what arrives on ${dev}`;
     },
     doubtedWay: (packet, environment) => {
@@ -128,13 +127,13 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
           : null;
       const detour = detourOf(facts, destination, query) ?? (asked === null ? null : otherUplink(facts, destination, {asked, query}));
       const word = connection?.direction === 'reply' ? 'reply' : 'packet';
-      const rule = detour === null ? undecidedRule(facts.network ?? noNetworkFacts, destination, query) : null;
+      const rule = detour === null ? undecidedRule(facts.network, destination, query) : null;
       if (rule !== null) return {reason: `whether the ${word} meets ${routingCause({rule})} is not known`};
       if (detour === null) {
         const reason = doubtOf(facts, destination, query);
         return reason === null ? null : {reason};
       }
-      ask(packet, environment);
+      askSource(packet, environment);
       return {
         isKnown: detour.isKnown,
         reason: `the node sends the ${word} ${detour.text}: whether the network takes it there is not known`,
@@ -145,18 +144,14 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
 
 /** Why it is not known whether a packet gets to an address, without policy routing. */
 function doubtOf(facts: NodeFacts, destination: Address, query: RouteQuery): string | null {
-  const way = downWay(facts.network ?? noNetworkFacts, destination, query);
+  const way = downWay(facts.network, destination, query);
   if (way?.isSilent === true) return `${way.dev} has ARP off: by it the kernel finds only neighbors that it has permanent entries for`;
   if (way !== null) return `${way.dev}, one of the next hops to ${destination.text}, has no carrier: what the kernel sends there is lost`;
   if (!isPodHere(facts, destination)) return null;
   const gateway = gatewayInPlaceOfLink(facts, destination, query);
-  if (gateway === null && !leavesByUplink(facts, routeOf(facts.network ?? noNetworkFacts, destination, query))) return null;
+  if (gateway === null && !leavesByUplink(facts, routeOf(facts.network, destination, query))) return null;
   const where = gateway === null ? `by ${facts.primaryInterface}` : `to the default gateway ${gateway}`;
   return `the node sends what is for ${destination.text}, a pod of its own, ${where}: whether the network brings it back is not known`;
-}
-
-function isPodHere(facts: NodeFacts, {family, value}: Address): boolean {
-  return holds(podsHere(facts, family), value);
 }
 
 /** Notes the ports for which rules of policy routing have the same answer. */
@@ -182,7 +177,7 @@ function astrayText(astray: Astray, {text}: Address): string {
  * none. What it does to packets without a mark, or with kube-proxy's, is a fact of the node.
  */
 export function markObstacle(facts: NodeFacts, family: Family, ownMark: number): Environment['obstacle'] {
-  const asked = facts.network?.policyRules[family]?.some(({mark, tos}) => tos !== null || (mark !== null && (mark.mask & ~ownMark) !== 0));
+  const asked = facts.network.policyRules[family]?.some(({mark, tos}) => tos !== null || (mark !== null && (mark.mask & ~ownMark) !== 0));
   if (asked !== true) return undefined;
   return packet => {
     const {mark, tos, destination} = packet;
@@ -194,7 +189,7 @@ export function markObstacle(facts: NodeFacts, family: Family, ownMark: number):
 }
 
 /** The switch by which a node forwards no packets of a family, whatever the interface; null if it forwards some, or if that was not seen. */
-export function forwardingOff({network = noNetworkFacts}: NodeFacts, family: Family): string | null {
+export function forwardingOff({network}: NodeFacts, family: Family): string | null {
   const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
   const isOnSomewhere = family === 'IPv4' && switchesOf(network).some(name => sysctlNumber(network, name) === 1);
   return sysctlNumber(network, all) === 0 && !isOnSomewhere ? all : null;
@@ -205,17 +200,14 @@ function switchesOf({sysctls}: NetworkFacts): readonly string[] {
 }
 
 /** The part of `kernelObstacle` about packets that come from elsewhere and go elsewhere. */
-function forwardingObstacle({network = noNetworkFacts}: NodeFacts): NonNullable<Environment['obstacle']> {
+function forwardingObstacle({network}: NodeFacts): NonNullable<Environment['obstacle']> {
   const isMixed = new Set(switchesOf(network).map(name => sysctlNumber(network, name))).size > 1;
   return (packet, environment) => {
     const {family, destination, inInterface, virtual} = packet;
     const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
     // IPVS sends packets on by itself. The kernel forwards the replies, which arrive from where the endpoint is.
     const dev = virtual === undefined ? inInterface : (environment.interfaceOf?.(destination) ?? null);
-    if (isMixed && virtual === undefined) {
-      askAddress([[packet.source.value, packet.source.value]], 'source', packet, environment);
-      environment.sender?.commitAdded();
-    }
+    if (isMixed && virtual === undefined) askSource(packet, environment);
     // IPv4 has a switch for each interface, which the one for all writes to.
     const own = family === 'IPv4' && dev !== null ? `net.ipv4.conf.${dev}.forwarding` : null;
     const value = own === null ? null : sysctlNumber(network, own);

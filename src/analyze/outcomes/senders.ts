@@ -64,7 +64,7 @@ export function senderGroups({api, context}: {readonly api: ApiObjects; readonly
   const pods = new Map(
     [...running.values()].filter(({range}) => range.family === family && !holds(own, range.low)).map(({range, name}) => [range.low, name]),
   );
-  const routes = facts.network?.routes[family] ?? [];
+  const routes = facts.network.routes[family] ?? [];
   return {
     spaces: new Map([
       ['pod', here],

@@ -6,7 +6,7 @@ import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {addressInside, contains, type Family, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {pushTo, uniqueBy} from '../../model/lists.ts';
-import type {NodeFacts} from '../../model/node/node-facts.ts';
+import {noNetworkFacts, type NodeFacts} from '../../model/node/node-facts.ts';
 import {once} from '../../model/once.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -194,7 +194,7 @@ export function promisedNode({api, config, facts}: PromiseNode): NodeFacts | nul
   const own = facts.hostIPs.filter(text => (facts.allAddresses ? facts.addresses.includes(text) : isInternal(text)));
   const asked = config.mode.value === 'nftables' ? uniqueBy(own, familyOf) : own;
   // What happens to a packet outside of kube-proxy's rules is not promised by what it writes.
-  const {network: _, onLink: __, ...written} = facts;
+  const written = {...facts, network: noNetworkFacts, onLink: []};
   const podCIDRs = holdsItsPods(api, facts) ? facts.podCIDRs : [];
   return {...written, hostIPs: asked, addresses: [...asked, '127.0.0.1', '::1'], podCIDRs};
 }

@@ -17,7 +17,7 @@ interface BridgeDoubt {
  * and in KUBE-DEDUP an old kubelet drops copies of packets.
  */
 export function bridgeDoubts(nft: NftRuleset | null, {network}: NodeFacts): readonly BridgeDoubt[] {
-  const isOnBridge = network?.links?.some(({master, isPeerElsewhere}) => isPeerElsewhere && master !== null) === true;
+  const isOnBridge = network.links?.some(({master, isPeerElsewhere}) => isPeerElsewhere && master !== null) === true;
   if (!isOnBridge) return [];
   return [...(nft?.tables.values() ?? [])].flatMap((table): readonly BridgeDoubt[] => {
     if (table.family !== 'bridge' || table.dormant === true) return [];

@@ -27,10 +27,6 @@ export const takesPackets = does(
 );
 export const refusesPackets = does(['DROP', 'REJECT'], /(?:^| )(?:drop|reject)(?: |$)/);
 export const acceptsPackets = does(['ACCEPT'], /(?:^| )accept(?: |$)/);
-/** It accepts what IPsec brings, or is to carry: the packets of Services are no such ones but where nodes are joined by it. */
-export function acceptsIPsec(rule: NodeRule): boolean {
-  return acceptsPackets(rule) && /-m policy .*--pol ipsec|(?:^| )(?:rt ipsec|meta (?:secpath|ipsec)|ipsec (?:in|out)) /.test(rule.text);
-}
 /** It refuses packets with some content, whatever connection they are of. */
 export function filtersContent(rule: NodeRule): boolean {
   return refusesPackets(rule) && / -m string (?!.*! --(?:hex-)?string)/.test(rule.text);

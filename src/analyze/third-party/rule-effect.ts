@@ -17,7 +17,6 @@ import {sourceName} from '../outcomes/sources.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {isKubeProxyChain, isUnmarkedDrop} from './iptables-rules.ts';
 import {
-  acceptsIPsec,
   acceptsPackets,
   decidedAt,
   decides,
@@ -170,7 +169,7 @@ function undetermined(
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
   if (rule === undefined || effectCase.isOwn(rule)) return null;
   const limit = limitOf(rule);
-  const isMinor = masquerades(rule) || isOfPolicy(rule) || acceptsIPsec(rule) || filtersContent(rule) || limit?.isHigh === true;
+  const isMinor = masquerades(rule) || isOfPolicy(rule) || filtersContent(rule) || limit?.isHigh === true;
   const said =
     limit === null
       ? {detail}

@@ -83,7 +83,7 @@ export function linkTo(
 ): readonly (readonly [string, Address])[] {
   const dev = environment.interfaceOf?.(address) ?? null;
   if (dev === null) return [];
-  const kind = network?.links?.find(({name}) => name === dev)?.kind ?? '';
+  const kind = network.links?.find(({name}) => name === dev)?.kind ?? '';
   return /^(?:wireguard|ipip|sit|ip6tnl|gre|ip6gre|tun|ppp|none)$/.test(kind) || /^(?:wg|tun|lo$)/.test(dev) ? [] : [[dev, address]];
 }
 

@@ -8,7 +8,7 @@ import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {asymmetric} from './reverse-path.ts';
-import {deviceTo, entriesOnNode, familiesOnNode, type FoundFact, interfaceSwitch, networkOf, podBridges, podsHere} from './node-paths.ts';
+import {deviceTo, entriesOnNode, familiesOnNode, type FoundFact, interfaceSwitch, podBridges, podsHere} from './node-paths.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText} from '../../model/snapshot.ts';
 
@@ -27,7 +27,7 @@ const table = [
       'Turn forwarding on, and find out what turned it off: a hardening tool, a sysctl file, or a restart of the network service. Write it to a file in /etc/sysctl.d so that it stays.',
     *find(context) {
       const families = familiesOnNode(context);
-      const network = networkOf(context);
+      const network = context.facts.network;
       const switchOf = (family: Family): string => (family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding');
       const off = families.filter(family => sysctlNumber(network, switchOf(family)) === 0);
       if (off.length > 0) {
@@ -72,7 +72,7 @@ const table = [
       // With masqueradeAll the reply goes to the node, which translates it back.
       if (context.config.masqueradeAll.value) return;
       for (const family of familiesOnNode(context)) {
-        const network = networkOf(context);
+        const network = context.facts.network;
         const bridges = podBridges(context, family).filter(({link}) => bypassReason(network, family, link) !== null);
         const [first] = bridges;
         if (first === undefined) continue;
@@ -102,7 +102,7 @@ const table = [
       yield* backOut(context);
       for (const family of familiesOnNode(context)) {
         // Without br_netfilter packets are routed by the node, which may send them back.
-        if (bridgeCalls(networkOf(context), family) !== 'on') continue;
+        if (bridgeCalls(context.facts.network, family) !== 'on') continue;
         for (const {name, link, ports, endpoints} of podBridges(context, family)) {
           const off = ports.filter(({hairpin}) => hairpin === false);
           if (off.length === 0 || sendsBack(link, context.facts)) continue;
@@ -137,7 +137,7 @@ const table = [
     remedy:
       'Raise nf_conntrack_max (conntrack.maxPerCore in the settings of kube-proxy, which writes it when it starts), and find out which clients open so many connections: conntrack -L -o extended, or kubectl svc-trace top.',
     *find(context) {
-      const tracked = trackedConnections(networkOf(context));
+      const tracked = trackedConnections(context.facts.network);
       if (tracked === null || tracked.count < tracked.max * 0.9) return;
       const {count, max} = tracked;
       const share = Math.floor((100 * count) / max);
@@ -157,7 +157,7 @@ const table = [
     remedy:
       'For insert_failed: two packets of one UDP flow at the same time, as of DNS queries for A and AAAA (options single-request-reopen in resolv.conf, or a DNS cache on the node). For drop: see nf_conntrack_max. Watch the counts: conntrack -S.',
     *find(context) {
-      const {connections: before, connectionsAfter: after} = networkOf(context);
+      const {connections: before, connectionsAfter: after} = context.facts.network;
       const message = before === null ? null : (lostOften(before, context) ?? lostMeanwhile(before, after));
       if (message !== null) yield {message, commands: [commandLine`conntrack -S`]};
     },
@@ -170,7 +170,7 @@ const table = [
     remedy:
       'Reserve the node ports (net.ipv4.ip_local_reserved_ports), or move net.ipv4.ip_local_port_range away from the range of node ports (--service-node-port-range of the API server).',
     *find(context) {
-      const {sysctls} = networkOf(context);
+      const {sysctls} = context.facts.network;
       const [low, high] = (sysctls?.get('net.ipv4.ip_local_port_range') ?? '').split(/\s+/).map(Number);
       if (low === undefined || high === undefined) return;
       const reserved = (sysctls?.get('net.ipv4.ip_local_reserved_ports') ?? '').split(',').map(range => range.split('-').map(Number));
@@ -206,7 +206,7 @@ const table = [
             ? [{name: 'conn_reuse_mode', value: 0, effect: 'a connection that reuses a source port waits for a second'}]
             : [{name: 'conn_reuse_mode', value: 1, effect: 'a connection that reuses a source port goes to an endpoint that may be gone'}]),
       ];
-      if (sysctlNumber(networkOf(context), 'net.ipv4.vs.conntrack') === 0)
+      if (sysctlNumber(context.facts.network, 'net.ipv4.vs.conntrack') === 0)
         yield {
           severity: 'error',
           gist: 'what IPVS masquerades gets no reply, net.ipv4.vs.conntrack is 0',
@@ -215,7 +215,7 @@ const table = [
           commands: [commandLine`sysctl -w net.ipv4.vs.conntrack=1`],
         };
       for (const {name, value, effect} of wanted) {
-        const actual = sysctlNumber(networkOf(context), `net.ipv4.vs.${name}`);
+        const actual = sysctlNumber(context.facts.network, `net.ipv4.vs.${name}`);
         if (actual === null || actual === value) continue;
         yield {
           gist: `${effect}, net.ipv4.vs.${name} is ${actual}`,
@@ -226,7 +226,7 @@ const table = [
       if (
         reuse === true &&
         isOlderKernel(kernel, [5, 9]) === true &&
-        sysctlNumber(networkOf(context), 'net.ipv4.vs.conn_reuse_mode') === 0
+        sysctlNumber(context.facts.network, 'net.ipv4.vs.conn_reuse_mode') === 0
       ) {
         yield {
           message: `net.ipv4.vs.conn_reuse_mode is 0, as this kube-proxy sets it on kernel ${kernel}: a client that soon uses a source port again gets the endpoint of its earlier connection, even one that is being removed. Under many short connections, as of a proxy, some fail or hang while endpoints are replaced.`,
@@ -244,7 +244,7 @@ const table = [
     remedy: 'Set ipvs.strictARP in the configuration of kube-proxy and restart it, as MetalLB and kube-vip require for IPVS mode.',
     *find(context) {
       if (context.config.mode.value !== 'ipvs') return;
-      const [ignore, announce] = ['ignore', 'announce'].map(name => sysctlNumber(networkOf(context), `net.ipv4.conf.all.arp_${name}`));
+      const [ignore, announce] = ['ignore', 'announce'].map(name => sysctlNumber(context.facts.network, `net.ipv4.conf.all.arp_${name}`));
       if (ignore === null || announce === null || ignore === undefined || announce === undefined || (ignore >= 1 && announce >= 2)) return;
       const announced = entriesOnNode(context, 'IPv4').filter(
         ({port}) => port.loadBalancerVIPs.length > 0 && isAnnounced(port.object.metadata.annotations),
@@ -263,7 +263,7 @@ const table = [
     summary: 'The MTU of a tunnel between nodes leaves no room for its headers',
     remedy: 'Set the MTU in the network plugin to that of the smallest carrier less the headers of the tunnel, and recreate the pods.',
     *find(context) {
-      const {links, routes} = networkOf(context);
+      const {links, routes} = context.facts.network;
       const used = new Set([...(routes.IPv4 ?? []), ...(routes.IPv6 ?? [])].flatMap(({hops}) => hops.map(({dev}) => dev)));
       for (const tunnel of (links ?? []).filter(({name, isUp}) => isUp && used.has(name))) {
         const overhead = tunnel.kind === 'vxlan' ? 50 : tunnel.kind === 'ipip' ? 20 : tunnel.kind === 'wireguard' ? 60 : null;
@@ -320,7 +320,7 @@ export const factsChecks: readonly Check<(typeof table)[number]['code']>[] = tab
 
 /** Pods of the node behind an interface on which the kernel forwards nothing, by the routes to them. */
 function unforwardedPods(context: NodeCheckContext): readonly {readonly dev: string; readonly address: string}[] {
-  const network = networkOf(context);
+  const network = context.facts.network;
   const isOff = (dev: string): boolean => sysctlNumber(network, `net.ipv4.conf.${dev}.forwarding`) === 0;
   if (![...(network.sysctls ?? [])].some(([name, value]) => value === '0' && /^net\.ipv4\.conf\..+\.forwarding$/.test(name))) return [];
   const own = (context.api.pods ?? []).filter(
@@ -345,7 +345,7 @@ function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolea
 
 /** The interface of the node is a bridge, which drops what comes from outside and is sent on to another node. */
 function backOut(context: NodeCheckContext): readonly FoundFact[] {
-  const network = networkOf(context);
+  const network = context.facts.network;
   const bridge = context.facts.primaryInterface;
   if (bridge === null || network.links?.some(({master}) => master === bridge) !== true) return [];
   return familiesOnNode(context).flatMap((family): readonly FoundFact[] => {

@@ -4,7 +4,7 @@ import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {bitsOf, type Address, contains, families, type Family, parseAddress} from '../../model/address.ts';
 import {groupBy, partition} from '../../model/lists.ts';
 import {type BridgePorts, podPorts} from '../../model/node/bridges.ts';
-import {type Link, type NetworkFacts, type NodeFacts, noNetworkFacts, type RouteResult, unknownRoute} from '../../model/node/node-facts.ts';
+import {type Link, type NodeFacts, type RouteResult, unknownRoute} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
 import type {CommandLine} from '../../model/text.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
@@ -44,10 +44,6 @@ interface Holder {
 /** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
 interface PodAddress extends Holder {
   readonly isExternal: boolean;
-}
-
-export function networkOf({facts}: NodeCheckContext): NetworkFacts {
-  return facts.network ?? noNetworkFacts;
 }
 
 /** The families of Services that were evaluated on the node. */
@@ -104,11 +100,11 @@ export function podBridges(
   family: Family,
 ): readonly (BridgePorts & {readonly name: string; readonly endpoints: readonly string[]})[] {
   // On most nodes nothing shows a bridge, and to find the device of each pod takes long.
-  if (!networkOf(context).links?.some(({kind, master, isPeerElsewhere}) => kind === 'bridge' || (master !== null && isPeerElsewhere)))
+  if (!context.facts.network.links?.some(({kind, master, isPeerElsewhere}) => kind === 'bridge' || (master !== null && isPeerElsewhere)))
     return [];
   const endpoints = Map.groupBy(podsHere(context, family), ({address}) => deviceTo(context, address.text));
   return [...endpoints].flatMap(([name, pods]) => {
-    const bridge = podPorts(networkOf(context), name);
+    const bridge = podPorts(context.facts.network, name);
     return name === null || bridge === null ? [] : [{name, ...bridge, endpoints: pods.map(({address}) => address.text)}];
   });
 }
@@ -154,7 +150,7 @@ function byNode(pods: readonly Holder[]): readonly Unrouted[] {
 
 /** The routes that are known to all endpoints of this node, and to some of each other one. */
 export function routesToPods(context: NodeCheckContext, family: Family): readonly (Holder & {readonly route: RouteResult})[] {
-  if (networkOf(context).routes[family] === null) return [];
+  if (context.facts.network.routes[family] === null) return [];
   return keptWith(context, `routes to pods of ${family}`, () => {
     const some = someOfNetworks(podAddresses(context, family));
     const pods = [...some].flatMap(([node, own]) => (node === context.node.name ? podsHere(context, family) : [...own]));
@@ -195,7 +191,7 @@ export function misledPods(
   family: Family,
 ): readonly {readonly to: string; readonly found: readonly Unrouted[]}[] {
   const holders = [byAddress(podAddresses(context, family)), nodesByInternalIP(context.api)] as const;
-  const network = networkOf(context);
+  const network = context.facts.network;
   const nodeAt = nodeWith(context);
   const found = (network.routes[family] ?? []).flatMap(({to: cidr, hops}) => {
     const isSingle = cidr.prefix === bitsOf(family);
@@ -243,7 +239,7 @@ export function defaultRoute(
   family: Family,
 ): {readonly gateway: string; readonly isUsual: (route: RouteResult) => boolean} | null {
   const [client] = outsideOf(family);
-  const usual = client === undefined ? unknownRoute : routeOfProcesses(networkOf(context), client);
+  const usual = client === undefined ? unknownRoute : routeOfProcesses(context.facts.network, client);
   if (usual.kind !== 'unicast' || usual.gateway === null) return null;
   const {dev, gateway} = usual;
   return {gateway, isUsual: route => route.kind === 'unicast' && route.dev === dev && route.gateway === gateway};
@@ -281,7 +277,7 @@ export function podsAstray(context: NodeCheckContext, family: Family): readonly 
   const hasOwn = (route: RouteResult): boolean => route.kind === 'unicast' && route.gateway !== null && !usual.isUsual(route);
   const others = (context.api.nodes ?? []).filter(({metadata}) => metadata.name !== context.facts.name);
   const ofOthers = others.flatMap(podCIDRsOf).flatMap(text => parseInterval(text) ?? []);
-  const isRouted = (networkOf(context).routes[family] ?? []).some(
+  const isRouted = (context.facts.network.routes[family] ?? []).some(
     ({to, hops}) =>
       to.prefix > 0 &&
       to.prefix < bitsOf(family) &&
@@ -297,7 +293,7 @@ export function podsAstray(context: NodeCheckContext, family: Family): readonly 
  * its address is among those of pods.
  */
 export function downTunnel(facts: NodeFacts): string | null {
-  const {network = noNetworkFacts, onLink = []} = facts;
+  const {network, onLink = []} = facts;
   const tunnels = (network.links ?? []).filter(({kind}) => kind === 'vxlan' || kind === 'geneve' || kind === 'wireguard');
   if (tunnels.some(({isUp}) => isUp)) return null;
   const ofPods = downPodLinks(facts, []);
@@ -318,7 +314,7 @@ export function podsWithoutRoute(
 ): readonly {readonly way: string; readonly addresses: readonly string[]}[] {
   const single = bitsOf(family);
   const named = new Map(
-    (networkOf(context).routes[family] ?? []).flatMap(({to, table}) => (to.prefix === single ? [[to.base, table === 'main']] : [])),
+    (context.facts.network.routes[family] ?? []).flatMap(({to, table}) => (to.prefix === single ? [[to.base, table === 'main']] : [])),
   );
   const [own, others] = partition(
     routesToPods(context, family).filter(({node}) => node === context.node.name),

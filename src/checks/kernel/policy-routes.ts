@@ -22,7 +22,7 @@ import {
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {entriesOnNode, type FoundFact, networkOf, podAddresses, podsHere, routesToPods} from './node-paths.ts';
+import {entriesOnNode, type FoundFact, podAddresses, podsHere, routesToPods} from './node-paths.ts';
 
 /** Who sends packets to endpoints through a node: an address of each, as packets are when they are routed. */
 interface Group {
@@ -39,7 +39,7 @@ export function misroutedPackets(
   context: NodeCheckContext,
   family: Family,
 ): readonly (Pick<FoundFact, 'severity' | 'message' | 'commands'> & Pick<Astray, 'rule'>)[] {
-  if (!isPolicyRouted(networkOf(context), family)) return [];
+  if (!isPolicyRouted(context.facts.network, family)) return [];
   return groupBy(misroutedGroups(context, family), ({astray}) => routingCause(astray)).flatMap(group => {
     const [first] = group;
     if (first === undefined) return [];
@@ -83,7 +83,7 @@ type Ports = Pick<RouteQuery, 'protocol' | 'sourcePort' | 'port'>;
 
 /** The packets between two pods that rules of policy routing may tell apart by their ports: to the port of an endpoint, and its answers. */
 function packetsBetween(context: NodeCheckContext, family: Family): (source: Address, to: Address) => readonly Ports[] {
-  const rules = networkOf(context).policyRules[family] ?? [];
+  const rules = context.facts.network.policyRules[family] ?? [];
   if (rules.every(({protocol, sourcePorts, ports}) => protocol === null && sourcePorts === null && ports === null)) return () => [{}];
   const ofClient = clientPort(rules);
   const serving = portsOf(entriesOnNode(context, family));
@@ -161,7 +161,7 @@ function groupsOf(context: NodeCheckContext, family: Family): readonly Group[] {
 /** Clients outside that rules of policy routing name, before and after kube-proxy marks what they send. */
 function clientGroups(context: NodeCheckContext, family: Family): readonly Group[] {
   const {facts, config} = context;
-  const rules = networkOf(context).policyRules[family] ?? [];
+  const rules = context.facts.network.policyRules[family] ?? [];
   const networks = rules.flatMap(({from, isInverted}) => (from === null || from.prefix === 0 || isInverted ? [] : [from]));
   return outsideIn(context, networks, family).map(({network, client}) => {
     const iif = usualDevice(facts, client);
@@ -197,7 +197,7 @@ function outsideIn(
 /** Networks of the internet whose clients get no answer: a route or a rule of policy routing refuses their packets, or the answers. */
 export function refusedClients(context: NodeCheckContext, family: Family): readonly string[] {
   const {facts, config} = context;
-  const {routes, policyRules} = networkOf(context);
+  const {routes, policyRules} = context.facts.network;
   const refusing = (routes[family] ?? []).flatMap(({kind, to}) => (isRefusal(kind) && to.prefix > 0 ? [to] : []));
   const named = (policyRules[family] ?? []).flatMap(({from, to, isInverted}) =>
     [from, to].flatMap(network => (network === null || network.prefix === 0 || isInverted ? [] : [network])),
@@ -209,7 +209,7 @@ export function refusedClients(context: NodeCheckContext, family: Family): reado
   const isRefused = (source: Address, to: Address, mark: number): boolean => {
     const iif = facts.addresses.includes(source.text) ? 'lo' : usualDevice(facts, source);
     const query = {source, mark, ...(iif === null ? {} : {iif})};
-    return packetsOf(source, to).some(packet => routeOf(networkOf(context), to, {...query, ...packet}).kind === 'unreachable');
+    return packetsOf(source, to).some(packet => routeOf(context.facts.network, to, {...query, ...packet}).kind === 'unreachable');
   };
   return outsideIn(context, [...refusing, ...named], family).flatMap(({network, client}) => {
     const marks = [0, 1 << config.masqueradeBit.value];
@@ -230,7 +230,7 @@ export function refusedPods(
   context: NodeCheckContext,
   family: Family,
 ): readonly {readonly from: string; readonly to: string; readonly iif: string; readonly mark: number}[] {
-  if (!isPolicyRouted(networkOf(context), family)) return [];
+  if (!isPolicyRouted(context.facts.network, family)) return [];
   const here = new Set(podsHere(context, family).map(({address}) => address.text));
   const ends = [...firstPods(context, family), ...nodesOf(context, family)];
   const packetsOf = packetsBetween(context, family);
@@ -241,7 +241,9 @@ export function refusedPods(
       const iif = isOwn ? given : usualDevice(context.facts, source);
       if (iif === null) return [];
       const isRefused = (end: Address, of: number): boolean =>
-        packetsOf(source, end).some(packet => routeOf(networkOf(context), end, {mark: of, source, iif, ...packet}).kind === 'unreachable');
+        packetsOf(source, end).some(
+          packet => routeOf(context.facts.network, end, {mark: of, source, iif, ...packet}).kind === 'unreachable',
+        );
       const isThrough = (end: Address): boolean => mark !== 0 || isOwn || here.has(source.text) || here.has(end.text);
       const to = ends.find(end => end.text !== source.text && isThrough(end) && isRefused(end, mark) && (mark === 0 || !isRefused(end, 0)));
       return to === undefined ? [] : [{from: source.text, to: to.text, iif, mark}];
@@ -256,7 +258,7 @@ function firstPods(context: NodeCheckContext, family: Family): readonly Address[
 
 /** Endpoints to which a route leads by an interface that loses packets, for each such interface. Each pod here has a route of its own. */
 export function downWays(context: NodeCheckContext, family: Family): readonly (LossyWay & {readonly addresses: readonly string[]})[] {
-  const network = networkOf(context);
+  const {network} = context.facts;
   if (!hasLossyWays(network)) return [];
   const found = [...podAddresses(context, family)].flatMap(([node, pods]) =>
     (node === context.node.name ? pods : pods.slice(0, maxEndpoints)).flatMap(({address}) => {
@@ -286,7 +288,7 @@ export function unroutedServices(
   context: NodeCheckContext,
   family: Family,
 ): {readonly unrouted: readonly string[]; readonly severity: 'error' | 'warning'} {
-  const network = networkOf(context);
+  const network = context.facts.network;
   const isInSocket = network.links?.some(({name}) => /^(?:cilium_|bpfin\.cali)/.test(name)) === true;
   const ports = isInSocket ? [] : entriesOnNode(context, family).map(({port}) => port);
   const find = (addresses: readonly string[]): readonly string[] =>

@@ -1,10 +1,18 @@
-import {bitsOf, type Address, contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
+import {bitsOf, type Address, contains, type Family, parseAddress, type parseCidr} from '../../model/address.ts';
 import {type NetworkFacts, routeOf} from '../../model/node/node-facts.ts';
-import {isPolicyRouted, isReversePathStrict, outsideOf, routingCause, ruleBehind, usualDevice} from '../../model/node/policy-routing.ts';
+import {
+  isPolicyRouted,
+  isReversePathStrict,
+  networksOnLink,
+  outsideOf,
+  routingCause,
+  ruleBehind,
+  usualDevice,
+} from '../../model/node/policy-routing.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {entriesOnNode, type FoundFact, interfaceSwitch, networkOf, podsHere} from './node-paths.ts';
+import {entriesOnNode, type FoundFact, interfaceSwitch, podsHere} from './node-paths.ts';
 import {misroutedPackets} from './policy-routes.ts';
 
 /** Packets that the kernel drops by their way back, or whose answers leave by another interface, and what shows or ends that on the node. */
@@ -30,20 +38,20 @@ function uplinkOf(context: NodeCheckContext, family: Family): Uplink | null {
   const own = facts.hostIPs.flatMap(text => parseAddress(text) ?? []).find(address => address.family === family);
   const dev = facts.primaryInterface;
   if (own === undefined || dev === null) return null;
-  return {family, dev, own, isStrict: family === 'IPv4' && isReversePathStrict(networkOf(context), dev)};
+  return {family, dev, own, isStrict: family === 'IPv4' && isReversePathStrict(context.facts.network, dev)};
 }
 
 /** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */
 function podsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null {
   const {family, dev, own, isStrict} = uplink;
-  if (!isStrict && !isPolicyRouted(networkOf(context), family)) return null;
-  const client = outsideOf(family).find(one => wayBack(networkOf(context), one, {source: own}) === dev);
+  if (!isStrict && !isPolicyRouted(context.facts.network, family)) return null;
+  const client = outsideOf(family).find(one => wayBack(context.facts.network, one, {source: own}) === dev);
   if (client === undefined) return null;
   const pods = podsHere(context, family).filter(({isExternal}) => isExternal);
   const lost = pods.slice(0, maxPods).flatMap(({address: source}) => {
     // The kernel tests the way back as if the node itself sent there.
     const sender = {source, iif: isStrict ? 'lo' : (usualDevice(context.facts, source) ?? 'lo')};
-    const other = wayBack(networkOf(context), client, sender);
+    const other = wayBack(context.facts.network, client, sender);
     return other === null || other === dev ? [] : [{other, sender}];
   });
   const [first] = lost;
@@ -64,11 +72,11 @@ const maxPods = 50;
 /** Packets to the node's address, from networks that its interface leads to, whose replies leave by another interface. */
 function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null {
   const {family, dev, own, isStrict} = uplink;
-  for (const {to, hops, kind} of isStrict ? (networkOf(context).routes[family] ?? []) : []) {
+  for (const {to, hops, kind} of isStrict ? (context.facts.network.routes[family] ?? []) : []) {
     if (kind !== 'unicast' || !hops.some(hop => hop.dev === dev && hop.gateway !== null)) continue;
     const client = to.prefix === 0 ? outsideOf(family)[0] : parseAddress(hostInside(to.text));
     if (client === undefined || client === null) continue;
-    const other = wayBack(networkOf(context), client, {source: own});
+    const other = wayBack(context.facts.network, client, {source: own});
     if (other === null || other === dev || !isWired(context, other, to.prefix)) continue;
     return ifAsked(to.prefix > 0 || usualDevice(context.facts, client) === dev || serviceAddressOn(context, uplink, other) !== null, {
       message: `rp_filter of ${dev} is strict (1), and the replies to packets from ${to.prefix === 0 ? 'outside' : to.text}, which ${dev} has a route to as well, leave by ${other}: the kernel drops such packets when they arrive on ${dev}.`,
@@ -82,8 +90,8 @@ function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
       message: `routes to one half of all addresses each, as of a VPN, come before the default route by ${dev} and send the answers of the node and its pods to clients outside by ${usual}, while clients ask addresses of ${dev}: node ports and load balancers lose them, unless the network there takes them.`,
       commands: [commandLine`ip route show`, commandLine`ip route get ${client.text} from ${own.text}`],
     });
-  if (client === undefined || !isPolicyRouted(networkOf(context), family) || usual !== dev) return null;
-  const other = wayBack(networkOf(context), client, {source: own});
+  if (client === undefined || !isPolicyRouted(context.facts.network, family) || usual !== dev) return null;
+  const other = wayBack(context.facts.network, client, {source: own});
   if (other === null || other === dev) return null;
   const found = sentElsewhere(context, uplink, {client, other, which: 'the node and its pods', sender: {source: own, iif: 'lo'}});
   return ifAsked(serviceAddressOn(context, uplink, other) !== null, found);
@@ -91,7 +99,7 @@ function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
 
 /** `0.0.0.0/1` and `128.0.0.0/1` by one interface, while the default route is by that of the node's address. */
 function isCoveredByHalves(context: NodeCheckContext, {family, dev}: Uplink, name: string): boolean {
-  const main = (networkOf(context).routes[family] ?? []).filter(({table, kind}) => kind === 'unicast' && /^(?:main|254)$/.test(table));
+  const main = (context.facts.network.routes[family] ?? []).filter(({table, kind}) => kind === 'unicast' && /^(?:main|254)$/.test(table));
   const leadBy = (prefix: number, by: string): number =>
     main.filter(({to, hops}) => to.prefix === prefix && hops.some(hop => hop.dev === by)).length;
   return name !== dev && leadBy(0, dev) > 0 && leadBy(1, name) === 2;
@@ -111,7 +119,7 @@ function sentElsewhere(
   {family, dev}: Uplink,
   {client, which, other, sender}: {readonly client: Address; readonly which: string; readonly other: string; readonly sender: Sender},
 ): Asymmetric | null {
-  const network = networkOf(context);
+  const network = context.facts.network;
   const leadsBack = (given: NetworkFacts, mark: number): boolean => wayBack(given, client, sender, mark) === dev;
   const marks = (network.policyRules[family] ?? []).flatMap(({mark, isInverted}) => (mark === null || isInverted ? [] : mark.value));
   if (marks.some(mark => leadsBack(network, mark)) && restoresMarks(context)) return null;
@@ -139,7 +147,7 @@ function clientsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | nu
   const {family, dev, own, isStrict} = uplink;
   const [client] = outsideOf(family);
   const network = isStrict && entriesOnNode(context, family).some(({port}) => hasExternalEntry(port)) ? homeOf(context, dev, own) : null;
-  const other = client === undefined || network === null ? null : wayBack(networkOf(context), client, {source: own});
+  const other = client === undefined || network === null ? null : wayBack(context.facts.network, client, {source: own});
   if (network === null || other === null || other === dev || !isWired(context, other, 0)) return null;
   const asked = serviceAddressOn(context, uplink, other);
   return {
@@ -162,15 +170,17 @@ function serviceAddressOn(context: NodeCheckContext, {family, dev}: Uplink, othe
 
 /** The network of an interface that an address is of. */
 function homeOf({facts}: NodeCheckContext, dev: string, address: Address): ReturnType<typeof parseCidr> {
-  const networks = (facts.onLink ?? []).flatMap(({name, network}) => (name === dev ? (parseCidr(network) ?? []) : []));
-  return networks.find(cidr => cidr.prefix !== bitsOf(cidr.family) && contains(cidr, address)) ?? null;
+  const found = networksOnLink(facts).find(
+    ({name, cidr}) => name === dev && cidr.prefix !== bitsOf(cidr.family) && contains(cidr, address),
+  );
+  return found?.cidr ?? null;
 }
 
 const wired: ReadonlySet<string | null> = new Set(['', 'vlan', 'bond', 'team', 'macvlan']);
 
 /** No tunnel. The node of a cluster in containers has links to the networks outside that are like those to pods. */
 function isWired(context: NodeCheckContext, name: string, prefix: number): boolean {
-  const kind = networkOf(context).links?.find(link => link.name === name)?.kind ?? null;
+  const kind = context.facts.network.links?.find(link => link.name === name)?.kind ?? null;
   return wired.has(kind) || (prefix === 0 && kind === 'veth');
 }
 

@@ -14,7 +14,6 @@ import {
   familiesOnNode,
   linksOfTooMany,
   misledPods,
-  networkOf,
   podsAstray,
   podsBehindStrangers,
   podsWithoutRoute,
@@ -30,14 +29,14 @@ export const noRouteToPods: Check<'ST611'> = {
   summary: 'The node has no route to pods, or its own processes have none to Services',
   remedy: "Check the network plugin on this node: its log, and whether it knows the other node. kube-proxy's rules do not matter here.",
   *node(context) {
-    if (isLoopbackDown(networkOf(context)))
+    if (isLoopbackDown(context.facts.network))
       yield {
         variant: 'link-down',
         message:
           "lo is down: what the node's own processes and pods with hostNetwork send to addresses of the node is lost, and so is what Services send from them to endpoints in its network.",
         ...run(commandLine`ip link set lo up`),
       };
-    if (familiesOnNode(context).includes('IPv4') && sysctlNumber(networkOf(context), 'net.ipv4.ip_default_ttl') === 1)
+    if (familiesOnNode(context).includes('IPv4') && sysctlNumber(context.facts.network, 'net.ipv4.ip_default_ttl') === 1)
       yield {
         family: 'IPv4',
         message:
@@ -114,7 +113,7 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip link show ${dev}`),
     };
   }
-  const missing = missingTable(networkOf(context), family);
+  const missing = missingTable(context.facts.network, family);
   if (missing !== null)
     yield {
       severity: 'warning',
@@ -184,7 +183,7 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
 
 /** Other nodes that routes refuse, as those of a ban do. */
 function refusedNodes(context: NodeCheckContext, family: Family): readonly Unrouted[] {
-  const refusing = (networkOf(context).routes[family] ?? []).filter(({kind}) => isRefusal(kind));
+  const refusing = (context.facts.network.routes[family] ?? []).filter(({kind}) => isRefusal(kind));
   const isRefused = (text: string): boolean => {
     const address = parseAddress(text);
     if (address === null || !refusing.some(({to}) => contains(to, address)) || isForwardedTo(context, address)) return false;
@@ -200,7 +199,7 @@ function refusedNodes(context: NodeCheckContext, family: Family): readonly Unrou
 /** Whether the node has a way to an address for what arrives by the interface of its own address. */
 function isForwardedTo(context: NodeCheckContext, address: Address): boolean {
   const {primaryInterface: iif} = context.facts;
-  return iif !== null && routeOf(networkOf(context), address, {mark: 0, iif}).kind === 'unicast';
+  return iif !== null && routeOf(context.facts.network, address, {mark: 0, iif}).kind === 'unicast';
 }
 
 function nodesIn(unrouted: readonly Unrouted[]): string {

@@ -7,7 +7,7 @@ import {iptablesChains} from '../../trace/iptables/walk-packet.ts';
 import {type Packet, pathRules} from '../../trace/packet.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {listPlace} from '../commands/commands.ts';
-import {networkOf, podAddresses, routeTo} from './node-paths.ts';
+import {podAddresses, routeTo} from './node-paths.ts';
 
 export const tunnelMasqueraded: Check<'ST612'> = {
   code: 'ST612',
@@ -58,7 +58,7 @@ interface TunneledWay {
 
 /** A way to a pod on another node through a VXLAN; null if there is none. */
 function tunneledWay(context: NodeCheckContext): TunneledWay | null {
-  const {links} = networkOf(context);
+  const {links} = context.facts.network;
   const [client] = outsideOf('IPv4');
   const own = parseAddress(context.facts.hostIPs[0] ?? '');
   const isFlannel = context.rulesets.get('IPv4')?.chain('nat', 'FLANNEL-POSTRTG') !== undefined;

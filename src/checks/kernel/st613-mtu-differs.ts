@@ -2,7 +2,7 @@ import type {PodWay} from '../../model/node-result.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {deviceTo, networkOf, podAddresses, familiesOnNode, podsAstray} from './node-paths.ts';
+import {deviceTo, podAddresses, familiesOnNode, podsAstray} from './node-paths.ts';
 
 export const mtuDiffers: Check<'ST613'> = {
   code: 'ST613',
@@ -30,7 +30,7 @@ export const mtuDiffers: Check<'ST613'> = {
  * the node knows no pod on another node, or if routes and interfaces were not read.
  */
 export function podWay(context: NodeCheckContext): PodWay | null {
-  const {links} = networkOf(context);
+  const {links} = context.facts.network;
   const [family] = familiesOnNode(context);
   if (links === null || family === undefined) return null;
   const pods = podAddresses(context, family);

@@ -4,7 +4,7 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {deviceTo, entriesOnNode, networkOf} from './node-paths.ts';
+import {deviceTo, entriesOnNode} from './node-paths.ts';
 
 const name = 'net.ipv4.conf.all.route_localnet';
 
@@ -19,9 +19,9 @@ export const loopbackRoutingOff: Check<'ST614'> = {
   *node(context) {
     const {config, facts} = context;
     if (config.mode.value !== 'iptables' || !context.families.includes('IPv4')) return;
-    if (sysctlNumber(networkOf(context), name) !== 0) return;
+    if (sysctlNumber(context.facts.network, name) !== 0) return;
     if (!nodeContext('IPv4', config, facts, {nfacct: false, clearsMark: null, dropsInvalid: null}).localhostNodePorts) return;
-    const network = networkOf(context);
+    const network = context.facts.network;
     const isLost = ({address, ready}: Endpoint): boolean => ready && routesLoopback(network, deviceTo(context, address)) !== true;
     const lost = entriesOnNode(context, 'IPv4').flatMap(({port, set}) => {
       const endpoints = port.nodePort > 0 ? set.endpoints.filter(isLost) : [];

@@ -24,8 +24,7 @@ export interface NodeFacts {
   readonly primaryInterface: string | null;
   /** The networks of interfaces, where they were read. */
   readonly onLink?: readonly {readonly name: string; readonly network: string}[];
-  /** Left out for a node of which nothing but addresses is known. */
-  readonly network?: NetworkFacts;
+  readonly network: NetworkFacts;
 }
 
 /** The first host address of a family; null if the Node has none. Follows `GetNodeHostIPs`. */

@@ -6,7 +6,6 @@ import {
   type Link,
   type NetworkFacts,
   type NodeFacts,
-  noNetworkFacts,
   type PolicyRule,
   type Route,
   routeOf,
@@ -36,7 +35,7 @@ export interface Astray {
  * network of pods, lead there in another way.
  */
 export function routedAstray(facts: NodeFacts, destination: Address, query: RouteQuery): Astray | null {
-  const {network = noNetworkFacts} = facts;
+  const {network} = facts;
   const {family} = destination;
   if (!isPolicyRouted(network, family)) return null;
   const usual = routeOf(withUsualRules(network), destination, query);
@@ -125,7 +124,7 @@ const withDownWays = once((network: NetworkFacts): NetworkFacts => {
  * these pods.
  */
 export function downPodLinks(facts: NodeFacts, pods: readonly Address[]): readonly string[] {
-  const {network = noNetworkFacts, podCIDRs} = facts;
+  const {network, podCIDRs} = facts;
   const links = network.links ?? [];
   const ranges = podCIDRs.flatMap(text => parseCidr(text) ?? []);
   const isOfPods = ({isPeerElsewhere, name, master}: Link): boolean =>
@@ -146,7 +145,7 @@ export function routeOfServices(facts: NodeFacts, destination: Address): RouteRe
   return keptWith(facts, `route to ${destination.text}`, () => routeOf(withoutOwnSources(facts), destination, {mark: 0, iif: 'lo'}));
 }
 
-const withoutOwnSources = once(({network = noNetworkFacts, addresses}: NodeFacts): NetworkFacts => {
+const withoutOwnSources = once(({network, addresses}: NodeFacts): NetworkFacts => {
   const isOwn = ({from, isInverted}: PolicyRule): boolean =>
     !isInverted && from !== null && addresses.includes(from.text.replace(/\/(?:32|128)$/, ''));
   const left = (family: Family) => network.policyRules[family]?.filter(rule => !isOwn(rule)) ?? null;
@@ -160,7 +159,7 @@ export function isLoopbackDown({links}: NetworkFacts): boolean {
 
 /** The interfaces of pods that a route to a single pod of the node names. */
 export const linksOfPods = once((facts: NodeFacts): ReadonlySet<string> => {
-  const {network = noNetworkFacts, primaryInterface} = facts;
+  const {network, primaryInterface} = facts;
   const isOfPod = ({to: {family, base, prefix, text}, table}: Route): boolean =>
     table === 'main' && prefix === bitsOf(family) && isPodHere(facts, {family, value: base, text: text.replace(/\/.*/, '')});
   const named = families.flatMap(family => (network.routes[family] ?? []).filter(isOfPod).flatMap(({hops}) => hops.map(({dev}) => dev)));
@@ -177,11 +176,11 @@ const hasLinksOfPods = once((facts: NodeFacts): boolean => {
   const inNetworks = new Set(facts.onLink?.flatMap(({name, network}) => (/^fe80:|\/(?:32|128)$/.test(network) ? [] : name)));
   const isOfPod = ({name, isPeerElsewhere, isUp, master}: Link): boolean =>
     isPeerElsewhere && isUp && master === null && !inNetworks.has(name);
-  return linksOfPods(facts).size > 0 || facts.network?.links?.some(isOfPod) === true;
+  return linksOfPods(facts).size > 0 || facts.network.links?.some(isOfPod) === true;
 });
 
 /** The default gateway to which the node sends packets for an address, while other pods have links of their own; null if it does not. */
-export function gatewayInPlaceOfLink({network = noNetworkFacts}: NodeFacts, destination: Address, query: RouteQuery): string | null {
+export function gatewayInPlaceOfLink({network}: NodeFacts, destination: Address, query: RouteQuery): string | null {
   if (network.links?.some(({isPeerElsewhere, isUp}) => isPeerElsewhere && isUp) !== true) return null;
   const route = routeOf(network, destination, query);
   return route.kind === 'unicast' && isDefaultWay(network, route, destination.family, query) ? route.gateway : null;
@@ -242,7 +241,7 @@ export function outsideOf(family: Family): readonly Address[] {
 }
 
 /** Whether the kernel does not take an address of an interface for its own: table local, which has that of the loopback, lacks that of the node. */
-export function isLocalRouteMissing({hostIPs, addresses, allAddresses, network = noNetworkFacts}: NodeFacts, address: Address): boolean {
+export function isLocalRouteMissing({hostIPs, addresses, allAddresses, network}: NodeFacts, address: Address): boolean {
   if (!allAddresses || !addresses.includes(address.text)) return false;
   const own = (network.routes[address.family] ?? []).filter(({kind}) => kind === 'local');
   const isRead = own.some(({to}) => /^(?:127\.0\.0\.|::1)/.test(to.text));
@@ -259,7 +258,7 @@ export function strangeHop(
   {address, node}: {readonly address: Address; readonly node: string},
   {isOfNode, nodeAt}: {readonly isOfNode: (address: string) => boolean; readonly nodeAt: (address: string) => string | null},
 ): {readonly hop: string; readonly isOneOfSeveral: boolean} | null {
-  const {network = noNetworkFacts} = facts;
+  const {network} = facts;
   const route = routeOfServices(facts, address);
   const gateways = route.kind === 'unicast' ? (route.gateways ?? [route.gateway ?? '']) : [];
   const {ofDefault, ofOthers} = gatewaysOf(network)[address.family];
@@ -335,7 +334,7 @@ export function droppedOnArrival(
   facts: NodeFacts,
   {source, destination, arrivedFor, mark, dev}: {source: Address; destination: Address; arrivedFor: Address; mark: number; dev: string},
 ): string | null {
-  const {network = noNetworkFacts} = facts;
+  const {network} = facts;
   if (source.family !== 'IPv4' || !isReversePathStrict(network, dev)) return null;
   // Whether the mark counts, src_valid_mark says, which is not read.
   const [back, marked] = [0, mark].map(value => routeOf(network, source, {source: destination, mark: value, iif: 'lo'}));
@@ -356,7 +355,7 @@ export interface Detour {
  * whatever way the node would answer.
  */
 export function arrivalOf(facts: NodeFacts, client: Address, asked: Address): string | null {
-  const {network = noNetworkFacts} = facts;
+  const {network} = facts;
   const usual = withUsualRules(network);
   const way = routeOf(usual, client);
   if (way.kind !== 'unicast' || !isDefaultWay(usual, way, client.family)) return null;
@@ -366,7 +365,7 @@ export function arrivalOf(facts: NodeFacts, client: Address, asked: Address): st
 }
 
 /** The interface by which table main leads to an address, if not by its default route; null if it does not, or if that is unknown. */
-export function podLink({network = noNetworkFacts}: NodeFacts, address: Address): string | null {
+export function podLink({network}: NodeFacts, address: Address): string | null {
   const usual = withUsualRules(network);
   const way = routeOf(usual, address);
   return way.kind === 'unicast' && !isDefaultWay(usual, way, address.family) ? way.dev : null;
@@ -384,7 +383,7 @@ function homeOf(facts: NodeFacts, asked: Address): string | null {
  * has is taken for one of the interface of the node's address.
  */
 export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {asked: Address; query: RouteQuery}): Detour | null {
-  const {network = noNetworkFacts, primaryInterface} = facts;
+  const {network, primaryInterface} = facts;
   const route = routeOf(network, client, query);
   if (route.kind !== 'unicast' || isHome(facts, route.dev, asked)) return null;
   const own = homeOf(facts, asked);
@@ -398,7 +397,7 @@ export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {
 
 /** The detour by a gateway on another interface than the one of table main; null if a packet takes none, or if that is not known. */
 export function detourOf(facts: NodeFacts, destination: Address, query: RouteQuery): Detour | null {
-  const {network = noNetworkFacts} = facts;
+  const {network} = facts;
   if (!isPolicyRouted(network, destination.family)) return null;
   const usual = routeOf(withUsualRules(network), destination, query);
   const route = routeOf(network, destination, query);
@@ -419,7 +418,7 @@ export function misledTo(
   {address, node, isPod}: {readonly address: Address; readonly node: string; readonly isPod: boolean},
   nodeAt: (address: string) => string | null,
 ): string | null {
-  const {network = noNetworkFacts, name, primaryInterface} = facts;
+  const {network, name, primaryInterface} = facts;
   const route = routeOfServices(facts, address);
   if (!('dev' in route)) return null;
   const {dev, gateway} = route;
@@ -450,7 +449,7 @@ export function crowdedLinks(
   family: Family,
   pods: Iterable<string>,
 ): readonly {readonly dev: string; readonly addresses: readonly string[]; readonly loose: readonly string[]}[] {
-  const {network = noNetworkFacts, primaryInterface} = facts;
+  const {network, primaryInterface} = facts;
   const [links, routes] = [network.links ?? [], (network.routes[family] ?? []).filter(({kind}) => kind === 'unicast')];
   const single = new Set(routes.flatMap(({to}) => (to.prefix === bitsOf(family) ? [to.text.replace(/\/.*/, '')] : [])));
   const routed = new Set(routes.flatMap(({to, hops}) => (to.text.startsWith('fe80:') ? [] : hops.map(({dev}) => dev))));
@@ -487,7 +486,8 @@ export function nodesBehind(
   });
 }
 
-function isPodHere({podCIDRs, podAddresses}: NodeFacts, address: Address): boolean {
+/** Whether an address is that of a pod of the node. */
+export function isPodHere({podCIDRs, podAddresses}: NodeFacts, address: Address): boolean {
   return [...podCIDRs, ...(podAddresses?.(address.family) ?? [])].some(text => {
     const cidr = parseCidr(text);
     return cidr === null ? text === address.text : contains(cidr, address);
@@ -498,7 +498,7 @@ function isPodHere({podCIDRs, podAddresses}: NodeFacts, address: Address): boole
  * The loopback, a dummy device, or a bridge that has containers of the node and nothing else on it, such as docker0. Where the node is a
  * container itself, its uplinks look like the links of such.
  */
-export function leadsToNoNode({network = noNetworkFacts, primaryInterface}: NodeFacts, dev: string | null): boolean {
+export function leadsToNoNode({network, primaryInterface}: NodeFacts, dev: string | null): boolean {
   const {links} = network;
   const kind = links?.find(({name}) => name === dev)?.kind;
   if (dev === primaryInterface || kind !== 'bridge') return dev === 'lo' || kind === 'dummy';
@@ -519,7 +519,7 @@ export function isUsualRule({action}: PolicyRule): boolean {
 
 /** Whether a packet for an address goes to a gateway that sends it on; null if that is not known, as behind the default one. */
 export function isSentOn(facts: NodeFacts, destination: Address, query: RouteQuery): boolean | null {
-  const {network = noNetworkFacts, primaryInterface} = facts;
+  const {network, primaryInterface} = facts;
   const route = routeOf(network, destination, query);
   if (route.kind !== 'unicast') return null;
   const {dev, gateway} = route;
@@ -533,7 +533,7 @@ function podsBehind({links}: NetworkFacts, dev: string): boolean {
 }
 
 /** The interface that leads to an address by the routes of table main; null if it is unknown. */
-export function usualDevice({network = noNetworkFacts}: NodeFacts, address: Address): string | null {
+export function usualDevice({network}: NodeFacts, address: Address): string | null {
   const route = routeOf(withUsualRules(network), address, {mark: 0});
   return route.kind === 'unicast' ? route.dev : null;
 }
@@ -559,14 +559,14 @@ function isByDefaultOf({routes}: NetworkFacts, rule: PolicyRule | null, address:
 }
 
 /** Interfaces to a single other end, as those of WireGuard, need none. */
-function asksForAll({network = noNetworkFacts}: NodeFacts, {dev, gateway, gateways}: Unicast): boolean {
+function asksForAll({network}: NodeFacts, {dev, gateway, gateways}: Unicast): boolean {
   return (
     (gateway ?? gateways) == null && /^(?:|veth|vlan|bond|bridge|macvlan)$/.test(network.links?.find(({name}) => name === dev)?.kind ?? '-')
   );
 }
 
 /** By the link of a pod or the bridge of several, by a tunnel, or by a gateway that is not the default one. */
-function leadsToPods({network = noNetworkFacts, primaryInterface}: NodeFacts, family: Family, {dev, gateway}: Unicast): boolean {
+function leadsToPods({network, primaryInterface}: NodeFacts, family: Family, {dev, gateway}: Unicast): boolean {
   const links = network.links ?? [];
   if (dev !== primaryInterface && podsBehind(network, dev)) return true;
   if (/^(?:vxlan|geneve|ipip|sit|ip6tnl)$/.test(links.find(({name}) => name === dev)?.kind ?? '')) return true;

@@ -41,7 +41,7 @@ export function namesOf(services: readonly ServiceObject[]): string {
 export function checkByHand({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (configAfter.mode.value !== 'nftables') return [];
   const ranges = rangesOf(setup, configAfter);
-  const hasRoutes = (family: Family = 'IPv4'): boolean => (setup.facts.network?.routes[family] ?? null) !== null;
+  const hasRoutes = (family: Family = 'IPv4'): boolean => (setup.facts.network.routes[family] ?? null) !== null;
   return [...hostsInRange(ranges, ranges?.every(text => hasRoutes(parseCidr(text)?.family)) ?? false), ...readers];
 }
 
@@ -92,7 +92,7 @@ export function serviceRange({setup, configAfter}: AdviceCase): readonly NodeAdv
 /** A route to all of the range, as nodes without a default route have it, leads to no host. */
 function routesInto({facts: {network}}: NodeSetup, ranges: readonly string[]): readonly string[] {
   const cidrs = ranges.flatMap(text => parseCidr(text) ?? []);
-  const routes = families.flatMap(family => network?.routes[family] ?? []);
+  const routes = families.flatMap(family => network.routes[family] ?? []);
   const inside = routes.filter(
     ({kind, to}) => kind === 'unicast' && cidrs.some(cidr => to.prefix > cidr.prefix && contains(cidr, {...to, value: to.base})),
   );

@@ -1,7 +1,7 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {canonicalAddress, contains, families, parseAddress, parseCidr} from '../../model/address.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
-import {isOlderKernel, noNetworkFacts, sysctlNumber} from '../../model/node/node-facts.ts';
+import {isOlderKernel, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {namespacedName} from '../../model/text.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
@@ -352,7 +352,7 @@ function endingEndpoints(setup: NodeSetup, to: string): readonly NodeAdvice[] {
 function reusedPorts({node, api, facts}: NodeSetup): readonly NodeAdvice[] {
   const kernel = nodeObject(api, node.name)?.status?.nodeInfo?.kernelVersion ?? '';
   const isOld = isOlderKernel(kernel, [5, 9]);
-  const read = sysctlNumber(facts.network ?? noNetworkFacts, 'net.ipv4.vs.conn_reuse_mode');
+  const read = sysctlNumber(facts.network, 'net.ipv4.vs.conn_reuse_mode');
   const value = read ?? (isOld === true ? 0 : null);
   if (value === null || (value > 0 && isOld !== true)) return [];
   return advise('change', 'reused-ports', {

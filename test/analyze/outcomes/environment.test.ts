@@ -15,6 +15,7 @@ const facts = {
   zone: null,
   labels: {},
   primaryInterface: 'eth0',
+  network: noNetworkFacts,
 };
 
 test("REDIRECT leads to the address of the packet's own family", () => {
