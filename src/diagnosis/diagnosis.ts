@@ -236,7 +236,7 @@ function reportedServices(services: readonly ServiceObject[], view: ClusterView,
     const {spec} = service;
     const families = familiesOf(service);
     const isDual = families.length > 1;
-    const own = families.length === 1 ? {families} : {};
+    const own = {...(families.length === 1 ? {families} : {}), ports: spec?.ports?.length ?? 0};
     if (!isDual && spec?.internalTrafficPolicy !== 'Local') return {...nameOf(service), ...own};
     const entries = entriesOf().get(service) ?? [];
     const isLocal =
@@ -244,7 +244,8 @@ function reportedServices(services: readonly ServiceObject[], view: ClusterView,
     const used = entries.flatMap(({set}) => set.endpoints).filter(({ready, serving, terminating}) => ready || (serving && terminating));
     return {
       ...nameOf(service),
-      ...(isDual ? {families: [...new Set(entries.map(({port}) => port.family))]} : own),
+      ...own,
+      ...(isDual ? {families: [...new Set(entries.map(({port}) => port.family))]} : {}),
       ...(isLocal && used.length > 0 ? {onlyOn: new Set(used.flatMap(({nodeName}) => nodeName ?? []))} : {}),
     };
   });

@@ -39,6 +39,7 @@ export interface ReportedService extends ServiceName {
   readonly families?: readonly Family[];
   /** The nodes with an endpoint, if only clients of these nodes are served: its traffic policies are Local. */
   readonly onlyOn?: ReadonlySet<string>;
+  readonly ports?: number;
 }
 
 /** How long nodes took to converge. Seconds are counted from the start of the run. */

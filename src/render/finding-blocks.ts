@@ -98,8 +98,8 @@ function orderOf(block: FindingBlock, takers: ReadonlySet<string>): readonly num
     // What a rule does to replies comes after the packets that the same rule takes: these lose all, replies perhaps a part.
     Number(isOfReplies(block) && takers.has(rulesOf(block))),
     isCauseBlock(block) ? -block.effects.length - 1 : 0,
-    // For how many pods all connections would be lost, together.
-    -lost.reduce((sum, pods) => sum + pods, 0),
+    // For how many pods all connections would be lost, together, to each of its Services.
+    -lost.reduce((sum, pods) => sum + pods, 0) * servicesHit(block),
     // Where no pod runs, what hits all Services.
     Number(block.finding.service !== undefined || (block.finding.affects ?? []).length > 0),
     // Advice about objects of the API comes after what nodes have.
@@ -108,6 +108,15 @@ function orderOf(block: FindingBlock, takers: ReadonlySet<string>): readonly num
     Number(code === 'ST202'),
   ];
 }
+
+function servicesHit(block: FindingBlock): number {
+  const {service, affects} = block.finding;
+  if (service === undefined) return affects?.length ?? allServices;
+  return new Set(membersOf(block).map(portText)).size;
+}
+
+/** More than a cluster has. */
+const allServices = 1e6;
 
 /** The worst of its findings. */
 export function severityOf(block: FindingBlock): Severity {

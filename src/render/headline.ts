@@ -4,7 +4,7 @@ import {namesServices, type Report, type ReportedService} from '../model/report.
 import {namespacedName, plural} from '../model/text.ts';
 import {sourceNames} from '../analyze/outcomes/sources.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
-import {causeBlocks, type FindingBlock, freshFindings, membersOf, severityOf} from './finding-blocks.ts';
+import {causeBlocks, type FindingBlock, freshFindings, membersOf, portText, severityOf} from './finding-blocks.ts';
 
 /** One cause of errors or warnings: which Services or nodes, where, and what happens. */
 export interface Cause {
@@ -37,7 +37,7 @@ export function causesOf(report: CausesInput, readAt: string | undefined): reado
     const {code} = block.finding;
     const told = ofAsked(block, report.services ?? []);
     const more = (block.finding.affects?.length ?? 0) - (told.finding.affects?.length ?? 0);
-    const place = placeText(told, report.nodes?.length, more);
+    const place = placeText(told, report, more);
     const message = `${place}: ${inFamily(whatText(told, readAt, report), told, report.services ?? [])}`;
     return {
       code,
@@ -85,8 +85,8 @@ function ofAsked(block: FindingBlock, services: readonly ReportedService[]): Fin
 }
 
 /** `shop/web and 2 more Services on node-a`; the nodes alone, if it is their fault. `unnamed` Services are affected beside those of the block. */
-function placeText(block: FindingBlock, nodeCount: number | undefined, unnamed: number): string {
-  const where = nodesText(block.nodes, nodeCount);
+function placeText(block: FindingBlock, {nodes, services = []}: CausesInput, unnamed: number): string {
+  const where = nodesText(block.nodes, nodes?.length);
   const {service: own, affects = []} = block.finding;
   const isOfOne = own === undefined && affects.length === 1 && namesServices(block.finding);
   if ((own === undefined && !isOfOne) || block.reason === 'older-rules' || block.effects.length > 0)
@@ -95,7 +95,15 @@ function placeText(block: FindingBlock, nodeCount: number | undefined, unnamed: 
   const names = [...new Set(named.map(namespacedName))];
   const count = names.length - 1 + unnamed;
   const more = count === 0 ? '' : ` and ${plural(count, 'more Service')}`;
-  return `${names[0]}${more}${where === '' ? '' : ` on ${where}`}`;
+  return `${names[0]}${ofPort(block, services)}${more}${where === '' ? '' : ` on ${where}`}`;
+}
+
+/** `:dns`, if it is one of several ports of its Service, and nothing else says which. */
+function ofPort(block: FindingBlock, services: readonly ReportedService[]): string {
+  const {service, port, entry, code} = block.finding;
+  if (service === undefined || port === undefined || entry !== undefined || port.name === '' || code === 'ST201') return '';
+  const {ports = 1} = services.find(({namespace, name}) => namespace === service.namespace && name === service.name) ?? {};
+  return ports > 1 && membersOf(block).every(member => portText(member) === portText(block.finding)) ? `:${port.name}` : '';
 }
 
 /** Names while they are few: `node-a, node-b`, `100 of 300 nodes`. */
@@ -230,8 +238,8 @@ const what: Readonly<Record<string, string | Words>> = {
   ST301: ({gist = "a base chain does not lead to kube-proxy's chains", variant}) =>
     variant === 'no-service-works' ? "kube-proxy's chains are not called, Services do not work" : gist,
   ST302: ({gist}) => gist ?? 'masquerading does not work',
-  ST303: ({affects, actual}, block) =>
-    `${partOf(block)}packets${from(block)} to pods${affects === undefined || affects.length < 2 ? '' : ` of ${plural(affects.length, 'Service')}`} are ${actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped'} in FORWARD`,
+  ST303: ({affects, actual, entry}, block) =>
+    `${partOf(block)}packets${from(block)} to pods${affects === undefined || affects.length < 2 ? throughEntry(entry) : ` of ${plural(affects.length, 'Service')}`} are ${actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped'} in FORWARD`,
   ST304: ({affects}) =>
     affects === undefined || affects.length < 2
       ? 'node ports do not work'

@@ -266,6 +266,12 @@ describe('the choice of Services', () => {
     expect(exitCode).toBe(2);
   });
 
+  test('a dash in place of a name is refused with the flag that reads standard input, without a cluster', async () => {
+    const {stderr, exitCode} = await svcTrace(['trace', 'web', '-']);
+    expect(stderr).toBe('Error: "-" is not a Service name: --from - reads standard input');
+    expect(exitCode).toBe(2);
+  });
+
   test('trace accepts a selector in place of names', async () => {
     const {stdout} = await svcTrace(['trace', '-l', 'component=apiserver', '--from', faulty]);
     expect(stdout).toMatch(/^OK: default\/kubernetes is in sync on all 3 nodes$/m);

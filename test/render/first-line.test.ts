@@ -193,6 +193,35 @@ describe('the first line says what happens, not that something is wrong', () => 
           .replace(['-A KUBE-SERVICES', '203.0.113.10/32', '--dport 80'], '-j KUBE-EXT-M3QFV6FJK7ELJDP7', '-j KUBE-EXT-THAONNFDF5XMLPVB'),
     ],
     [
+      // Another of its ports is fine.
+      'infra/dns:dns on node-b: traffic for pod dns-1 goes to a wrong address (ST204); 1 error on 1 of 3 nodes',
+      given =>
+        given
+          .rules('node-b')
+          .replace(
+            ['-A KUBE-SEP-', '"infra/dns:dns"', '--to-destination 10.244.11.9:'],
+            'destination 10.244.11.9:53',
+            'destination 10.244.11.9:54',
+          ),
+    ],
+    [
+      // Through its other entries packets pass.
+      'shop/external-ips on node-b: packets to pods through its external IP 198.51.100.11:80 are dropped in FORWARD (ST303); 1 error on 1 of 3 nodes',
+      given =>
+        given
+          .rules('node-b')
+          .insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -m conntrack --ctorigdst 198.51.100.11/32 -j DROP'),
+    ],
+    [
+      // More Services on one node come before two on two nodes.
+      'node-a: packets to pods of 27 Services are dropped in FORWARD (ST303) and 1 more cause; 3 errors on 2 of 3 nodes',
+      given => {
+        for (const node of ['node-a', 'node-b'])
+          given.rules(node, 'ip6tables-save').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -j DROP');
+        given.rules('node-a').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -j DROP');
+      },
+    ],
+    [
       // What was read of a node has an error, and not all was read.
       'shop/web on node-b: port http is not programmed, connections fail (ST201); 1 error on 1 of 3 nodes, 4 warnings (34 Services: 27 in sync, 4 with findings, 3 without rules); 1 of 3 nodes was not checked as a whole (node-b)',
       given => {

@@ -6,7 +6,7 @@ import {
   fullFlag,
   outputFlag,
   outputFlags,
-  refuseFull,
+  refuseUnusable,
   scopeFlags,
   serviceArgs,
   settingFlags,
@@ -74,7 +74,7 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(CheckCommand);
     refuseBesideAgents(flags);
-    refuseFull(flags, argv as string[]);
+    refuseUnusable(flags, argv as string[]);
     if (flags.plan !== undefined) return this.#checkPlan({...flags, plan: flags.plan}, argv as string[]);
     const known = this.baseline(flags.baseline);
     const options = {toolVersion: this.config.version, known, ...(flags.output === 'html' ? {trace: 'faulty' as const} : {})};

@@ -7,7 +7,7 @@ import {
   outputFlag,
   outputFlags,
   quietFlag,
-  refuseFull,
+  refuseUnusable,
   scopeFlags,
   serviceArgs,
   settingFlags,
@@ -62,7 +62,7 @@ export default class TraceCommand extends BaseCommand {
     const known = this.baseline(flags.baseline);
     const evaluation = {toolVersion: this.config.version, known, trace: true};
     const names = argv as string[];
-    refuseFull(flags, names);
+    refuseUnusable(flags, names);
     const alone = flags.from === undefined ? null : await this.rulesAlone(flags.from, flags, names);
     if (alone === null && names.length === 0 && flags.selector === undefined)
       throw wrongUse('name a Service (svc-trace trace NAME) or a selector (-l app=web)');

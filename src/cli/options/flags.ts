@@ -86,8 +86,9 @@ export const fullFlag = {
   }),
 };
 
-/** Throws a CLIError (exit 2) where `--full` has no effect. */
-export function refuseFull({full, from}: {readonly full: boolean; readonly from?: string | undefined}, names: readonly string[]): void {
+/** Throws a CLIError (exit 2) for a name that can be none, and where `--full` has no effect: before a cluster is looked for. */
+export function refuseUnusable({full, from}: {readonly full: boolean; readonly from?: string | undefined}, names: readonly string[]): void {
+  if (names.includes('-')) throw wrongUse('"-" is not a Service name: --from - reads standard input');
   if (!full) return;
   const why =
     from !== undefined

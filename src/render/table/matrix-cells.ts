@@ -120,11 +120,6 @@ export class MatrixCells {
     return this.#services.get(service)?.families ?? [];
   }
 
-  /** How many of these Services have errors or warnings there. */
-  faults(group: NodeGroup, rows: ReadonlySet<string>): number {
-    return [...rows].filter(service => ['error', 'warning'].includes(this.ofService(group, service).severity)).length;
-  }
-
   /** The rank of a Service's worst finding anywhere; Infinity without one. */
   rank(service: string): number {
     return this.#rankOfService.get(service) ?? Infinity;
@@ -238,12 +233,14 @@ function nodeGroups({nodes}: Report, cells: MatrixCells, rows: ReadonlySet<strin
   return nodes.length <= fewNodes ? made : worstFirst(made, cells, rows);
 }
 
-/** In their order, but those with findings first. */
+/** In their order, but those with findings first, and errors before nodes that were not read. */
 export function worstFirst(groups: readonly NodeGroup[], cells: MatrixCells, rows: ReadonlySet<string>): readonly NodeGroup[] {
   return groups
     .map(group => {
       const isCause = cells.hasOwn(group);
-      return {group, key: [isCause ? 0 : 1, -cells.faults(group, rows), isCause ? -group.nodes.length : group.nodes.length]};
+      const found = [cells.ofNode(group), ...[...rows].map(service => cells.ofService(group, service))].map(({severity}) => severity);
+      const faults = found.filter(severity => severity === 'error' || severity === 'warning').length;
+      return {group, key: [found.includes('error') ? 0 : 1, isCause ? 0 : 1, -faults, isCause ? -group.nodes.length : group.nodes.length]};
     })
     .sort((a, b) => compareOrders(a.key, b.key))
     .map(({group}) => group);

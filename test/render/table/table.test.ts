@@ -300,6 +300,16 @@ shop/web-007  ST202     ok
     expect(text).toMatch(/\n\d more columns? of nodes: /);
   });
 
+  test('of many nodes, those with errors come before those that were not read', () => {
+    const nodes = many.map((name, index) => (index < 20 ? unreadNode(name, 'no files') : name));
+    const unread = many.slice(0, 20).map(node => findingOf(node, null, {code: 'ST901', severity: 'warning'}));
+    const text = table(reportOf({nodes, services, findings: [...unread, findingOf(many[40] ?? '', 'shop/web-001')]}), {
+      ...plain,
+      width: 30,
+    });
+    expect(text).toMatch(new RegExp(`\\nSERVICE +${many[40]}\\n`));
+  });
+
   test('nodes with different faults have as many columns as fit', () => {
     const findings = many.map((node, index) => findingOf(node, services[index % 30] ?? '', {code: `ST2${10 + (index % 9)}`}));
     const text = table(reportOf({nodes: many, services, findings}), {...plain, quiet: false});
