@@ -82,7 +82,7 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   if (pod !== undefined && port >= 30_000 && port <= 32_767)
     return `${host} is the address of pod ${pod.name}, and ${port} a port of the range of node ports: nodes serve those, and a pod is asked at the port at which its program listens (targetPort)`;
   const isOwn = /^(?:localhost|127\.)/.test(host);
-  const all = listed.services.flatMap(({name, ports}) => ports.map(each => ({name, ...each})));
+  const all = listed.services.flatMap(({name, ports}) => ports.map(each => ({...each, name})));
   const own = all.find(({nodePort}) => nodePort === port);
   const other = all.find(each => each.nodePort !== null && each.port === port);
   if (own === undefined)

@@ -4,11 +4,10 @@ import {pushTo} from '../../model/lists.ts';
 import {once, onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
 import type {Fields} from '../attempt.ts';
-import {podsIn} from './listed-pods.ts';
+import {failedProbes, podsIn, unreadyPods, unselected} from './listed-pods.ts';
 import {mixedRanges, nodeRow} from './listed-ranges.ts';
 import {undecorate, withoutFrame} from '../iptables/pasted-text.ts';
-import {failedProbes, pairsOf, unmirrored, unreadyPods, unselected} from './object-relations.ts';
-import {describedFields, fromObjects} from './objects-in-text.ts';
+import {describedFields, fromObjects, pairsOf} from './objects-in-text.ts';
 
 /** A row of a table that kubectl prints. */
 interface Row {
@@ -186,6 +185,9 @@ interface ListedPort {
   readonly protocol: string;
   readonly port: number;
   readonly nodePort: number | null;
+  readonly name?: string | null;
+  /** Where a text has it, with that which a Service has by default. */
+  readonly targetPort?: number | string | undefined;
 }
 
 /** Services and their endpoints as a text lists them. */
@@ -304,6 +306,27 @@ function listedPort(text: string): readonly ListedPort[] {
   return port === undefined ? [] : [{protocol, port: Number(port), nodePort: nodePort === undefined ? null : Number(nodePort)}];
 }
 
+/** The Services that a text has as objects or described. */
+export const writtenServices = once((lines: readonly string[]): readonly WrittenService[] =>
+  [
+    ...described(lines).filter(({ports}) => ports.some(({targetPort}) => targetPort !== undefined)),
+    ...fromObjects(lines, ofObject),
+  ].flatMap(({name, ports, selector}) => {
+    if (selector === undefined) return [];
+    const [own = '', service = own] = name.split('/');
+    const wanted = selector.split(',').filter(label => label.includes('='));
+    return {name: service === '' ? `${name}the Service` : name, namespace: service === own ? '' : own, wanted, ports};
+  }),
+);
+
+interface WrittenService {
+  readonly name: string;
+  readonly namespace: string;
+  /** `app=web`, each. */
+  readonly wanted: readonly string[];
+  readonly ports: readonly ListedPort[];
+}
+
 /** A Service or its endpoints; null where the text tells nothing of these. */
 interface ListedObject extends ListedService {
   readonly endpoints: string | null;
@@ -321,11 +344,15 @@ function described(lines: readonly string[]): readonly ListedObject[] {
     const name = `${namespace === undefined ? '' : `${namespace}/`}${fields.get('Name') ?? 'the Service'}`;
     // `kubectl describe pod` has addresses and ports, too.
     const address = fields.has('Node') ? undefined : fields.get('IP');
-    const [own, nodePorts] = ['Port', 'NodePort'].map(field =>
+    const [own, nodePorts, targets] = ['Port', 'NodePort', 'TargetPort'].map(field =>
       (fields.get(field) ?? '').split(',').map(text => text.split(/\s+/).at(-1) ?? ''),
     );
     const ports = (own ?? []).flatMap((text, at) =>
-      listedPort(text).map(port => ({...port, nodePort: Number.parseInt(nodePorts?.[at] ?? '', 10) || null})),
+      listedPort(text).map(port => ({
+        ...port,
+        nodePort: Number.parseInt(nodePorts?.[at] ?? '', 10) || null,
+        targetPort: targets?.[at]?.replace(/\/\w+$/, '') || undefined,
+      })),
     );
     const balancers = [...(fields.get('LoadBalancer Ingress') ?? '').matchAll(/([\d.]+|[\da-f:]+) \(VIP\)/g)].map(([, vip = '']) => vip);
     const clusterIPs = address?.split(',').slice(0, 1) ?? [];
@@ -346,7 +373,13 @@ function ofObject(object: Fields): ListedObject | readonly ListedObject[] {
   if (kind === 'Service' && metadata?.labels?.['service.kubernetes.io/service-proxy-name'] !== undefined) return [];
   if (kind === 'Service') {
     const {clusterIP, clusterIPs, ports} = spec ?? {};
-    const all = (ports ?? []).map(({port = 0, protocol = 'TCP', nodePort}) => ({protocol, port, nodePort: nodePort ?? null}));
+    const all = (ports ?? []).map(each => ({
+      ...each,
+      port: each.port ?? 0,
+      protocol: each.protocol ?? 'TCP',
+      nodePort: each.nodePort ?? null,
+      targetPort: each.targetPort ?? each.port,
+    }));
     const ingress = (object as ServiceObject).status?.loadBalancer?.ingress ?? [];
     const balancers = ingress.flatMap(({ip, ipMode}) => (ip !== undefined && ipMode === 'VIP' ? ip : []));
     return {
@@ -398,6 +431,18 @@ function unsliced(slices: ReadonlySet<string>, all: ReadonlySet<string>): readon
 
 /** A list of all Services may stand beside one of some pods. */
 const maxUnlisted = 2;
+
+/** Endpoints that somebody wrote, and that no controller copies for kube-proxy. */
+function unmirrored(lines: readonly string[]): readonly string[] {
+  return fromObjects(lines, object => {
+    const {kind, metadata} = object as Fields & EndpointsObject;
+    return kind === 'Endpoints' &&
+      metadata?.labels?.['endpointslice.kubernetes.io/skip-mirror'] === 'true' &&
+      metadata.annotations?.['control-plane.alpha.kubernetes.io/leader'] === undefined
+      ? `Endpoints ${metadata.name} have the label endpointslice.kubernetes.io/skip-mirror: no EndpointSlice is made of them, which kube-proxy follows`
+      : [];
+  });
+}
 
 /** kube-proxy finds the endpoints of a port by its name. */
 function misnamedPorts(objects: readonly ListedObject[]): readonly string[] {

@@ -1,5 +1,9 @@
+import type {PodObject} from '../../model/api-objects.ts';
 import {once} from '../../model/once.ts';
+import {someOf} from '../../model/text.ts';
+import type {Fields} from '../attempt.ts';
 import {undecorate, withoutFrame} from '../iptables/pasted-text.ts';
+import {describedFields, fromObjects, pairsOf} from './objects-in-text.ts';
 
 /** A row of `kubectl get pods`. */
 interface ListedPod {
@@ -45,3 +49,129 @@ export const podsIn = once((lines: readonly string[]): readonly ListedPod[] => {
 });
 
 const podRow = /^\s*(?:([\w-]+)\s+)?(?:po(?:ds?)?\/)?([\w.-]+)\s+(\d+)\/(\d+)\s+([A-Z]\S*)\s+(\d.*)$/;
+
+/** A pod, or what makes pods, with the labels and ports that it gives them. */
+interface Labelled {
+  readonly what: string;
+  /** Empty where the text does not have it. */
+  readonly namespace: string;
+  readonly labels: readonly string[];
+  /** It may have others. */
+  readonly areSome?: boolean;
+  /** `0/1 CrashLoopBackOff` of a pod that is not ready. */
+  readonly unready: string | null;
+  readonly ports?: readonly DeclaredPort[];
+  /** Where programs of its images listen, unless a file, an argument or a variable tells them otherwise. */
+  readonly usual?: readonly UsualPort[];
+}
+
+interface DeclaredPort {
+  readonly name?: string;
+  readonly containerPort?: number;
+}
+
+export const podsWithLabels = once((lines: readonly string[]): readonly Labelled[] => [
+  ...podsIn(lines).flatMap(({name, namespace, labels, isReady, status, areAsked: areSome}) =>
+    labels === null ? [] : [{what: name, namespace, labels, areSome, unready: isReady ? null : status}],
+  ),
+  ...describedFields(lines).flatMap(fields =>
+    fields.has('Node') && fields.has('Labels')
+      ? {
+          what: `pod ${fields.get('Name')}`,
+          namespace: fields.get('Namespace') ?? '',
+          labels: (fields.get('Labels') ?? '').split(','),
+          unready: null,
+          ports: (fields.get('Port') ?? '')
+            .split(/, ?/)
+            .flatMap(text => ({containerPort: Number.parseInt(text, 10) || []}).containerPort)
+            .map(containerPort => ({containerPort})),
+        }
+      : [],
+  ),
+  ...fromObjects(lines, podsOfObject),
+]);
+
+function podsOfObject(object: Fields): readonly [] | Labelled {
+  const {kind, metadata, spec} = object as Fields & PodTemplate & {readonly spec?: {readonly template?: PodTemplate}};
+  const pod: PodTemplate | undefined = kind === 'Pod' ? {metadata, spec} : spec?.template;
+  if (typeof kind !== 'string' || pod === undefined) return [];
+  const containers = pod.spec?.containers ?? [];
+  return {
+    what: metadata?.name === undefined ? 'the pod' : `${kind} ${metadata.name}`,
+    namespace: metadata?.namespace ?? '',
+    labels: pairsOf(pod.metadata?.labels),
+    unready: null,
+    ports: containers.flatMap(({ports}) => ports ?? []),
+    usual: containers.flatMap(each => {
+      const port = usualPort(each.image ?? '');
+      const isTold = ['args', 'command', 'env', 'envFrom', 'volumeMounts'].some(field => field in each);
+      return port === undefined || isTold
+        ? []
+        : {port, image: each.image ?? '', declared: (each.ports ?? []).flatMap(({containerPort}) => containerPort ?? [])};
+    }),
+  };
+}
+
+interface UsualPort {
+  readonly port: number;
+  readonly image: string;
+  /** Those that its container declares. */
+  readonly declared: readonly number[];
+}
+
+interface PodTemplate {
+  readonly metadata?: PodObject['metadata'] | undefined;
+  readonly spec?: {readonly containers?: readonly {readonly image?: string; readonly ports?: readonly DeclaredPort[]}[]} | undefined;
+}
+
+/** Where programs of well-known images listen. */
+function usualPort(image: string): number | undefined {
+  const name = /([\w-]+)(?:[:@]\S*)?$/.exec(image)?.[1] ?? '';
+  return {nginx: 80, httpd: 80, redis: 6379, mysql: 3306, mariadb: 3306, postgres: 5432, mongo: 27_017, tomcat: 8080}[name];
+}
+
+/** Selectors that no pod of the text has the labels for, or none that is ready. */
+export function unselected(lines: readonly string[], selectors: readonly (readonly [string, string])[]): readonly string[] {
+  const pods = podsWithLabels(lines).filter(({labels}) => labels.length > 0);
+  return selectors.flatMap(([name, selector]) => {
+    const [own = '', service = own] = name.split('/');
+    const namespace = service === own ? '' : own;
+    const near = pods.filter(pod => namespace === '' || pod.namespace === '' || pod.namespace === namespace);
+    const wanted = selector.split(',');
+    if (near.length === 0 || !wanted.every(label => /^[\w./-]+=(?:[\w.-]*|\{\{.*\}\})$/.test(label))) return [];
+    // What a chart puts in for names in braces is not known.
+    const has = (labels: readonly string[], label: string): boolean =>
+      labels.some(own => own === label || (/\{\{/.test(own + label) && own.split('=')[0] === label.split('=')[0]));
+    const selected = near.filter(({labels}) => wanted.every(label => has(labels, label)));
+    if (selected.length === 0) {
+      if (near.some(({areSome}) => areSome === true)) return [];
+      const others = near.slice(0, 1).map(({what, labels}) => `${what} has ${labels.join(', ')}`);
+      return `no pod of this text has the labels of the selector of ${name} (${selector}): ${others.join()}`;
+    }
+    return selected.every(({unready}) => unready !== null)
+      ? `the pods that the selector of ${name} matches are not ready: ${someOf(selected.map(({what, unready}) => `${what} (${unready})`))}`
+      : [];
+  });
+}
+
+/** In the events of `kubectl describe pod`, and in the status of a pod whose containers are ready. */
+export function failedProbes(lines: readonly string[]): readonly string[] {
+  const probes = lines.flatMap(line => /\bReadiness probe failed: .*[^\s.]/.exec(line)?.[0] ?? []);
+  const isUnready = (at: number): boolean =>
+    lines.slice(Math.max(0, at - 6), at + 6).some(line => /^\s*type: "?Ready"?\s*$/.test(line)) &&
+    lines.some(line => /^\s*(?:- )?containerStatuses:/.test(line));
+  const conditions = lines.flatMap((line, at) =>
+    /^\s*(?:- )?status: "?False"?\s*$/.test(line) && isUnready(at) ? ['its condition Ready is False'] : [],
+  );
+  return [...new Set([...probes, ...conditions])]
+    .slice(0, 1)
+    .map(text => `a pod is not ready, and so is no endpoint of its Services (${text})`);
+}
+
+/** Pods of a text that has a Service without endpoints, and none of their labels. */
+export function unreadyPods(lines: readonly string[]): readonly string[] {
+  const own = podsIn(lines).filter(({isReady, status, labels}) => !isReady && labels === null && status !== 'Completed');
+  return own.length === 0
+    ? []
+    : [`a pod that is not ready is no endpoint of its Services: ${someOf(own.map(({name, status}) => `${name} (${status})`))}`];
+}

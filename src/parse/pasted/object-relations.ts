@@ -1,157 +1,12 @@
-import type {EndpointsObject, PodObject, ServiceObject} from '../../model/api-objects.ts';
-import {once} from '../../model/once.ts';
+import type {PodObject} from '../../model/api-objects.ts';
 import {someOf} from '../../model/text.ts';
-import type {Fields} from '../attempt.ts';
-import {podsIn} from './listed-pods.ts';
-import {describedFields, fromObjects, madeOf} from './objects-in-text.ts';
-
-/** A Service of a text, in whatever form it has it. */
-interface SelectingService {
-  /** With its namespace where the text has it. */
-  readonly name: string;
-  readonly namespace: string;
-  /** `app=web`, each. */
-  readonly wanted: readonly string[];
-  readonly ports: readonly ServicePort[];
-}
-
-interface ServicePort {
-  readonly name?: string;
-  readonly port?: number;
-  readonly targetPort?: number | string;
-  readonly nodePort?: number | null;
-}
-
-/** A pod, or what makes pods, with the labels and ports that it gives them. */
-interface Labelled {
-  readonly what: string;
-  /** Empty where the text does not have it. */
-  readonly namespace: string;
-  readonly labels: readonly string[];
-  /** It may have others. */
-  readonly areSome?: boolean;
-  /** `0/1 CrashLoopBackOff` of a pod that is not ready. */
-  readonly unready: string | null;
-  readonly ports?: readonly DeclaredPort[];
-  /** Where programs of its images listen, unless a file, an argument or a variable tells them otherwise. */
-  readonly usual?: readonly UsualPort[];
-}
-
-interface DeclaredPort {
-  readonly name?: string;
-  readonly containerPort?: number;
-}
-
-const servicesIn = once((lines: readonly string[]): readonly SelectingService[] => [
-  ...fromObjects(lines, object => {
-    const {kind, metadata, spec} = object as Fields & ServiceObject;
-    if (kind !== 'Service') return [];
-    const name = [metadata?.namespace ?? [], metadata?.name ?? 'the Service'].flat().join('/');
-    return {
-      name,
-      namespace: metadata?.namespace ?? '',
-      wanted: pairsOf(spec?.selector),
-      ports: [...((spec?.ports ?? []) as readonly ServicePort[])],
-    };
-  }),
-  ...describedFields(lines).flatMap(fields => {
-    const targets = fields.get('TargetPort')?.split(',') ?? [];
-    return targets.length === 0
-      ? []
-      : {
-          name: [fields.get('Namespace') ?? [], fields.get('Name') ?? 'the Service'].flat().join('/'),
-          namespace: fields.get('Namespace') ?? '',
-          wanted: (fields.get('Selector') ?? '').split(',').filter(label => label.includes('=')),
-          ports: targets.map(text => ({targetPort: text.replace(/\/\w+$/, '')})),
-        };
-  }),
-]);
-
-const podsWithLabels = once((lines: readonly string[]): readonly Labelled[] => [
-  ...podsIn(lines).flatMap(({name, namespace, labels, isReady, status, areAsked: areSome}) =>
-    labels === null ? [] : [{what: name, namespace, labels, areSome, unready: isReady ? null : status}],
-  ),
-  ...describedFields(lines).flatMap(fields =>
-    fields.has('Node') && fields.has('Labels')
-      ? {
-          what: `pod ${fields.get('Name')}`,
-          namespace: fields.get('Namespace') ?? '',
-          labels: (fields.get('Labels') ?? '').split(','),
-          unready: null,
-          ports: (fields.get('Port') ?? '')
-            .split(/, ?/)
-            .flatMap(text => ({containerPort: Number.parseInt(text, 10) || []}).containerPort)
-            .map(containerPort => ({containerPort})),
-        }
-      : [],
-  ),
-  ...fromObjects(lines, podsOfObject),
-]);
-
-function podsOfObject(object: Fields): readonly [] | Labelled {
-  const {kind, metadata, spec} = object as Fields & PodTemplate & {readonly spec?: {readonly template?: PodTemplate}};
-  const pod: PodTemplate | undefined = kind === 'Pod' ? {metadata, spec} : spec?.template;
-  if (typeof kind !== 'string' || pod === undefined) return [];
-  const containers = pod.spec?.containers ?? [];
-  return {
-    what: metadata?.name === undefined ? 'the pod' : `${kind} ${metadata.name}`,
-    namespace: metadata?.namespace ?? '',
-    labels: pairsOf(pod.metadata?.labels),
-    unready: null,
-    ports: containers.flatMap(({ports}) => ports ?? []),
-    usual: containers.flatMap(each => {
-      const port = usualPort(each.image ?? '');
-      const isTold = ['args', 'command', 'env', 'envFrom', 'volumeMounts'].some(field => field in each);
-      return port === undefined || isTold
-        ? []
-        : {port, image: each.image ?? '', declared: (each.ports ?? []).flatMap(({containerPort}) => containerPort ?? [])};
-    }),
-  };
-}
-
-interface UsualPort {
-  readonly port: number;
-  readonly image: string;
-  /** Those that its container declares. */
-  readonly declared: readonly number[];
-}
-
-interface PodTemplate {
-  readonly metadata?: PodObject['metadata'] | undefined;
-  readonly spec?: {readonly containers?: readonly {readonly image?: string; readonly ports?: readonly DeclaredPort[]}[]} | undefined;
-}
-
-export function pairsOf(labels: Readonly<Record<string, string>> | null | undefined): readonly string[] {
-  return Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`);
-}
-
-/** Selectors that no pod of the text has the labels for, or none that is ready. */
-export function unselected(lines: readonly string[], selectors: readonly (readonly [string, string])[]): readonly string[] {
-  const pods = podsWithLabels(lines).filter(({labels}) => labels.length > 0);
-  return selectors.flatMap(([name, selector]) => {
-    const [own = '', service = own] = name.split('/');
-    const namespace = service === own ? '' : own;
-    const near = pods.filter(pod => namespace === '' || pod.namespace === '' || pod.namespace === namespace);
-    const wanted = selector.split(',');
-    if (near.length === 0 || !wanted.every(label => /^[\w./-]+=(?:[\w.-]*|\{\{.*\}\})$/.test(label))) return [];
-    // What a chart puts in for names in braces is not known.
-    const has = (labels: readonly string[], label: string): boolean =>
-      labels.some(own => own === label || (/\{\{/.test(own + label) && own.split('=')[0] === label.split('=')[0]));
-    const selected = near.filter(({labels}) => wanted.every(label => has(labels, label)));
-    if (selected.length === 0) {
-      if (near.some(({areSome}) => areSome === true)) return [];
-      const others = near.slice(0, 1).map(({what, labels}) => `${what} has ${labels.join(', ')}`);
-      return `no pod of this text has the labels of the selector of ${name} (${selector}): ${others.join()}`;
-    }
-    return selected.every(({unready}) => unready !== null)
-      ? `the pods that the selector of ${name} matches are not ready: ${someOf(selected.map(({what, unready}) => `${what} (${unready})`))}`
-      : [];
-  });
-}
+import {type ListedService, writtenServices} from './listed-objects.ts';
+import {podsWithLabels} from './listed-pods.ts';
+import {fromObjects, madeOf, pairsOf} from './objects-in-text.ts';
 
 /** Services whose target port no container of the pods that they select declares. */
 export function undeclaredPorts(lines: readonly string[]): readonly string[] {
-  const services = servicesIn(lines).filter(({ports}) => ports.length > 0);
+  const services = writtenServices(lines).filter(({ports}) => ports.length > 0);
   const makers = podsWithLabels(lines).filter(({ports = [], usual = []}) => ports.length > 0 || usual.length > 0);
   return madeOf(services, ({name, namespace, wanted, ports: asked}) => {
     const selected =
@@ -162,14 +17,14 @@ export function undeclaredPorts(lines: readonly string[]): readonly string[] {
     const [maker, ...others] = selected.length === 0 && isPart ? parts : selected;
     if (maker === undefined || others.length > 0) return [];
     const {ports: declaredPorts = [], usual = []} = maker;
-    const ports: readonly DeclaredPort[] = [...declaredPorts, ...usual.map(({port}) => ({containerPort: port}))];
+    const ports: (typeof declaredPorts)[number][] = [...declaredPorts, ...usual.map(({port}) => ({containerPort: port}))];
     const declared = someOf(
       (declaredPorts.length > 0 ? declaredPorts : ports).map(
         ({name: own, containerPort}) => `${containerPort}${own === undefined ? '' : ` (${own})`}`,
       ),
     );
     const verb = declaredPorts.length > 0 ? 'declares' : 'declares none and has an image that listens by default on';
-    return asked.flatMap(({port, targetPort = port}) => {
+    return asked.flatMap(({targetPort}) => {
       const isNumber = /^\d+$/.test(String(targetPort));
       if (ports.some(each => (isNumber ? each.containerPort === Number(targetPort) : each.name === targetPort))) return [];
       if (isNumber)
@@ -193,20 +48,8 @@ export function unusualPorts(lines: readonly string[]): readonly string[] {
   );
 }
 
-/** Where programs of well-known images listen. */
-function usualPort(image: string): number | undefined {
-  const name = /([\w-]+)(?:[:@]\S*)?$/.exec(image)?.[1] ?? '';
-  return {nginx: 80, httpd: 80, redis: 6379, mysql: 3306, mariadb: 3306, postgres: 5432, mongo: 27_017, tomcat: 8080}[name];
-}
-
-/** A Service of a list, whose ports have no names there. */
-interface NamedPorts {
-  readonly name: string;
-  readonly ports: readonly {readonly port: number; readonly nodePort: number | null}[];
-}
-
 /** Ports that an Ingress names of a Service of the text, which has others. */
-export function ingressPorts(lines: readonly string[], listed: readonly NamedPorts[]): readonly string[] {
+export function ingressPorts(lines: readonly string[], listed: readonly ListedService[]): readonly string[] {
   if (!lines.some(line => line.includes('Ingress'))) return [];
   return fromObjects(lines, ({kind, metadata, spec}) => {
     if (kind !== 'Ingress') return [];
@@ -219,13 +62,13 @@ export function ingressPorts(lines: readonly string[], listed: readonly NamedPor
         const asked = backend.servicePort ?? backend.service?.port?.number ?? backend.service?.port?.name;
         const isIt = (each: {readonly name: string}): boolean =>
           each.name === serviceName || each.name === `${namespace ?? ''}/${serviceName}`;
-        const written = servicesIn(lines).find(isIt);
+        const written = writtenServices(lines).find(isIt);
         const own = typeof asked === 'number' ? (written ?? listed.find(isIt)) : written;
-        const ports: readonly ServicePort[] = own?.ports ?? [];
-        if (own === undefined || ports.length === 0 || asked === undefined || ports.some(port => port.port === undefined)) return [];
+        const {ports = []} = own ?? {};
+        if (own === undefined || ports.length === 0 || asked === undefined || ports.some(({port}) => port === 0)) return [];
         if (ports.some(port => (typeof asked === 'number' ? port.port === asked : port.name === asked || String(port.port) === asked)))
           return [];
-        const all = someOf(ports.map(each => `${each.port}${each.name === undefined ? '' : ` (${each.name})`}`));
+        const all = someOf(ports.map(each => `${each.port}${each.name == null ? '' : ` (${each.name})`}`));
         return typeof asked === 'number'
           ? `Ingress ${name} sends to port ${asked} of ${own.name}, which has ${all}: it must name a port of the Service, and not that of the pods (targetPort)`
           : `Ingress ${name} sends to the port "${asked}" of ${own.name}, which has ${all} and none of that name: it must name a port of the Service, by its number or its name`;
@@ -253,7 +96,7 @@ export function loopbackListeners(lines: readonly string[], asked: readonly numb
   });
   const wanted = new Set([
     ...asked,
-    ...servicesIn(lines).flatMap(({ports}) => ports.flatMap(({port, targetPort = port}) => Number(targetPort) || [])),
+    ...writtenServices(lines).flatMap(({ports}) => ports.flatMap(({targetPort}) => Number(targetPort) || [])),
     ...podsWithLabels(lines).flatMap(({ports = []}) => ports.flatMap(({containerPort}) => containerPort ?? [])),
   ]);
   return [...Map.groupBy(locals, ({port}) => port)].flatMap(([port, all]) =>
@@ -264,7 +107,7 @@ export function loopbackListeners(lines: readonly string[], asked: readonly numb
 }
 
 /** Names without a namespace that are not found, where the text has the Service in a namespace, and others. */
-export function namesElsewhere(lines: readonly string[], listed: readonly NamedPorts[]): readonly string[] {
+export function namesElsewhere(lines: readonly string[], listed: readonly ListedService[]): readonly string[] {
   const asked = new Set(
     lines.flatMap(line =>
       ofNames.test(line)
@@ -274,7 +117,7 @@ export function namesElsewhere(lines: readonly string[], listed: readonly NamedP
   );
   if (asked.size === 0) return [];
   const spaces = new Set(lines.flatMap(line => /(?:^\s*namespace: | -n[ =]| --namespace[ =])([a-z][a-z0-9-]*)/.exec(line)?.[1] ?? []));
-  const names = ['default/kubernetes', ...[...servicesIn(lines), ...listed].map(({name}) => name)];
+  const names = ['default/kubernetes', ...[...writtenServices(lines), ...listed].map(({name}) => name)];
   return [...asked].flatMap(host => {
     const homes = new Set(names.flatMap(name => (name.endsWith(`/${host}`) ? name.slice(0, -host.length - 1) : [])));
     const [home, ...others] = homes;
@@ -284,42 +127,8 @@ export function namesElsewhere(lines: readonly string[], listed: readonly NamedP
   });
 }
 
-/** Endpoints that somebody wrote, and that no controller copies for kube-proxy. */
-export function unmirrored(lines: readonly string[]): readonly string[] {
-  return fromObjects(lines, object => {
-    const {kind, metadata} = object as Fields & EndpointsObject;
-    return kind === 'Endpoints' &&
-      metadata?.labels?.['endpointslice.kubernetes.io/skip-mirror'] === 'true' &&
-      metadata.annotations?.['control-plane.alpha.kubernetes.io/leader'] === undefined
-      ? `Endpoints ${metadata.name} have the label endpointslice.kubernetes.io/skip-mirror: no EndpointSlice is made of them, which kube-proxy follows`
-      : [];
-  });
-}
-
-/** In the events of `kubectl describe pod`, and in the status of a pod whose containers are ready. */
-export function failedProbes(lines: readonly string[]): readonly string[] {
-  const probes = lines.flatMap(line => /\bReadiness probe failed: .*[^\s.]/.exec(line)?.[0] ?? []);
-  const isUnready = (at: number): boolean =>
-    lines.slice(Math.max(0, at - 6), at + 6).some(line => /^\s*type: "?Ready"?\s*$/.test(line)) &&
-    lines.some(line => /^\s*(?:- )?containerStatuses:/.test(line));
-  const conditions = lines.flatMap((line, at) =>
-    /^\s*(?:- )?status: "?False"?\s*$/.test(line) && isUnready(at) ? ['its condition Ready is False'] : [],
-  );
-  return [...new Set([...probes, ...conditions])]
-    .slice(0, 1)
-    .map(text => `a pod is not ready, and so is no endpoint of its Services (${text})`);
-}
-
-/** Pods of a text that has a Service without endpoints, and none of their labels. */
-export function unreadyPods(lines: readonly string[]): readonly string[] {
-  const own = podsIn(lines).filter(({isReady, status, labels}) => !isReady && labels === null && status !== 'Completed');
-  return own.length === 0
-    ? []
-    : [`a pod that is not ready is no endpoint of its Services: ${someOf(own.map(({name, status}) => `${name} (${status})`))}`];
-}
-
 /** What the NetworkPolicies of a text keep out, where it complains or has a Service to which that happens. */
-export function policiesSay(lines: readonly string[], listed: readonly NamedPorts[]): readonly string[] {
+export function policiesSay(lines: readonly string[], listed: readonly ListedService[]): readonly string[] {
   if (!lines.some(line => /NetworkPolicy|(?:namespace|pod)Selector:|^\s*- (?:from|to):/.test(line))) return [];
   const policies = fromObjects(lines, ({kind, metadata, spec}) => {
     const {name = '', namespace = ''} = (metadata ?? {}) as {readonly name?: string; readonly namespace?: string};
@@ -383,14 +192,14 @@ interface Policy extends PolicySpec {
 }
 
 /** Policies that admit ports of a Service, or others, and not those at which its pods are asked. */
-function otherPorts(policy: Policy, all: readonly Policy[], lines: readonly string[], listed: readonly NamedPorts[]): readonly string[] {
+function otherPorts(policy: Policy, all: readonly Policy[], lines: readonly string[], listed: readonly ListedService[]): readonly string[] {
   const {name, namespace, podSelector, ingress} = policy;
   const admitted = (ingress ?? []).flatMap(({ports}) => (ports ?? []).flatMap(({port}) => port ?? []));
   const isOpen = ({ingress: rules}: Policy): boolean => (rules ?? []).some(({ports}) => (ports ?? []).length === 0);
   if (admitted.length === 0 || all.some(isOpen) || podSelector?.matchExpressions !== undefined) return [];
   const labels = pairsOf(podSelector?.matchLabels);
   const others = all.flatMap(each => (each.ingress ?? []).flatMap(({ports}) => (ports ?? []).flatMap(({port}) => port ?? [])));
-  const written = servicesIn(lines).filter(
+  const written = writtenServices(lines).filter(
     service =>
       labels.every(label => service.wanted.includes(label)) &&
       (namespace === '' || service.namespace === '' || service.namespace === namespace),
@@ -401,10 +210,10 @@ function otherPorts(policy: Policy, all: readonly Policy[], lines: readonly stri
     ),
   );
   const ofPods = written.flatMap(({name: own, ports}) => {
-    const targets = ports.flatMap(({port, targetPort = port}) => targetPort ?? []);
+    const targets = ports.flatMap(({targetPort}) => targetPort ?? []);
     const isKnown = targets.length > 0 && [...targets, ...others].every(port => typeof port === 'number');
     if (!isKnown || targets.some(port => others.includes(port))) return [];
-    const which = ports.find(({port}) => port !== undefined && admitted.includes(port));
+    const which = ports.find(({port}) => admitted.includes(port));
     return `port ${someOf(admitted.map(String))}${which === undefined ? '' : `, which is the port of ${own},`} and not ${someOf(targets.map(String))}, to which ${own} sends`;
   });
   return [...ofNodes, ...ofPods]

@@ -172,3 +172,7 @@ export const describedFields = once((lines: readonly string[]): readonly Readonl
 
 const describedField =
   /^\s*(?:> )?(Name|Namespace|Node|Labels|IP|Port|NodePort|Endpoints|Addresses|NotReadyAddresses|Selector|TargetPort|LoadBalancer Ingress):\s*(.*?)\s*$/;
+
+export function pairsOf(labels: Readonly<Record<string, string>> | null | undefined): readonly string[] {
+  return Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`);
+}
