@@ -1,5 +1,6 @@
+import {families} from '../model/address.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
-import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
+import {iptablesFiles, type ApiObjects, type NodeDump} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
 import {narrowNftJson, type NarrowTo} from './nftables/nft-rules.ts';
 
@@ -10,7 +11,7 @@ import {narrowNftJson, type NarrowTo} from './nftables/nft-rules.ts';
 export function narrowNode(node: NodeDump, mode: string, {to, api}: {readonly to: NarrowTo; readonly api: ApiObjects}): NodeDump | null {
   const narrowed = new Map<string, Buffer | null>();
   if (mode === 'iptables') {
-    for (const file of iptablesFiles) {
+    for (const file of families.flatMap(iptablesFiles)) {
       const content = node.read(file);
       if (content !== null) narrowed.set(file, Buffer.from(narrowIptablesSave(content.toString('latin1'), to), 'latin1'));
     }
@@ -30,7 +31,6 @@ export function narrowNode(node: NodeDump, mode: string, {to, api}: {readonly to
   return {...node, files: node.files.filter(file => narrowed.get(file) !== null), read};
 }
 
-const iptablesFiles = ['iptables', 'ip6tables'].flatMap(tool => [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`]);
 const nftFiles = ['nft-ruleset.json', 'nft.json'];
 
 /** Cluster IPs that no Service of these has. */

@@ -23,7 +23,7 @@ import type {ProxyConfig, ProxyVersion, Setting} from '../model/proxy-config.ts'
 import type {NodeReport} from '../model/report.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {CountedRule, EntryTrace, PortTrace, UnservedAddress} from '../model/service-trace.ts';
-import {type ApiObjects, fileText, type NodeDump, nothingInIt} from '../model/snapshot.ts';
+import {iptablesFiles, type ApiObjects, fileText, type NodeDump, nothingInIt} from '../model/snapshot.ts';
 import {namespacedName} from '../model/text.ts';
 import {parseHealthz} from '../parse/kube-proxy/kube-proxy-state.ts';
 import type {DiagnoseOptions, EvaluateState, NodeSurroundings, PreparedNode} from './diagnosis-options.ts';
@@ -274,7 +274,7 @@ export function countTraces(
 ): readonly PortTrace[] {
   const sources = new Map<Family, Sources>();
   const sourcesOf = (family: Family): Sources => {
-    const files = filesOf(family).filter(file => !uncounted.has(file));
+    const files = [...iptablesFiles(family), 'nft.txt'].filter(file => !uncounted.has(file));
     return heldIn(sources, family, () => readLines(node, files, linesOf(traces, family)));
   };
   return traces.map(trace => {
@@ -289,11 +289,6 @@ function readLines(node: NodeDump, files: readonly string[], wanted: ReadonlySet
     const content = wanted.size === 0 ? null : node.read(file);
     return content === null ? [] : [pickLines(content, wanted)];
   });
-}
-
-function filesOf(family: Family): readonly string[] {
-  const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  return [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`, 'nft.txt'];
 }
 
 function linesOf(traces: readonly PortTrace[], family: Family): ReadonlySet<number> {

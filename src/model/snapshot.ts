@@ -65,6 +65,12 @@ export function isRulesAlone({api}: Pick<Snapshot, 'api'>): boolean {
   return api.services === null && api.endpointSlices === null && api.endpoints === null && api.nodes === null;
 }
 
+/** The dumps of a family's iptables: that of the program in use, and that of each backend. */
+export function iptablesFiles(family: Family): readonly string[] {
+  const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
+  return [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`];
+}
+
 /** The files of one node. File names are those of the bundle, such as `iptables-save`. */
 export interface NodeDump {
   readonly name: string;

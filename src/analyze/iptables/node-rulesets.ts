@@ -1,6 +1,6 @@
 import {families, type Family} from '../../model/address.ts';
 import type {Backend, ChainsByName, Ruleset} from '../../model/ruleset.ts';
-import type {NodeDump} from '../../model/snapshot.ts';
+import {iptablesFiles, type NodeDump} from '../../model/snapshot.ts';
 import {parseDumps} from '../../parse/iptables/iptables-save.ts';
 import type {Dumps} from '../proxy-mode.ts';
 import {misprintsOf, whyMisprinted} from './misprints.ts';
@@ -15,14 +15,13 @@ export function readDumps(node: NodeDump): Dumps {
   const uncounted = new Set<string>();
   const contradictions = new Map<Family, string>();
   for (const family of families) {
-    const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
-    for (const file of [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`]) {
+    for (const file of iptablesFiles(family)) {
       const content = node.read(file);
       if (content === null) continue;
       const ofFile: Backend | null = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : null;
       const rulesets = parseDumps(content, family).map(ruleset => ({
         ...ruleset,
-        backend: ofFile ?? ruleset.backend ?? backendOfTools(node, tool, ruleset),
+        backend: ofFile ?? ruleset.backend ?? backendOfTools(node, family, ruleset),
       }));
       if (rulesets.every(({isUncounted}) => isUncounted)) uncounted.add(file);
       const contradicted = firstContradicted(rulesets);
@@ -30,8 +29,7 @@ export function readDumps(node: NodeDump): Dumps {
       for (const ruleset of rulesets) {
         const {backend} = ruleset;
         if (backend !== null) named.set(`${ruleset.family} ${backend}`, ruleset);
-        const isFirst =
-          !current.has(ruleset.family) || (file === `${tool}-save` && ruleset.backend === current.get(ruleset.family)?.backend);
+        const isFirst = !current.has(ruleset.family) || (ofFile === null && ruleset.backend === current.get(ruleset.family)?.backend);
         if (isFirst) current.set(ruleset.family, ruleset);
       }
     }
@@ -84,13 +82,14 @@ export function whyDistrusted({current, contradictions}: Dumps, family: Family):
 }
 
 /** Of a version whose header does not show it. A dump of the other backend is read beside it, and only rules of nft are misprinted. */
-function backendOfTools(node: NodeDump, tool: string, ruleset: Ruleset): Backend | null {
+function backendOfTools(node: NodeDump, family: Family, ruleset: Ruleset): Backend | null {
   const {toolVersion} = ruleset;
   if (toolVersion === null) return null;
   const said = node.read('iptables-version')?.toString('utf8', 0, 200) ?? '';
   if (said.includes(`v${toolVersion}`)) return said.includes('nf_tables') ? 'nft' : 'legacy';
-  if (node.files.includes(`${tool}-legacy-save`) || misprintsOf(new Map([[ruleset.family, ruleset]])).size > 0) return 'nft';
-  return node.files.includes(`${tool}-nft-save`) ? 'legacy' : null;
+  const [, ofNft = '', ofLegacy = ''] = iptablesFiles(family);
+  if (node.files.includes(ofLegacy) || misprintsOf(new Map([[ruleset.family, ruleset]])).size > 0) return 'nft';
+  return node.files.includes(ofNft) ? 'legacy' : null;
 }
 
 /** Rules of Services. */

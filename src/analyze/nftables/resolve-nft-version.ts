@@ -1,10 +1,9 @@
 import {compareNftTable, type NftExpectation} from '../../compare/compare-nft-table.ts';
-import {nodePortIPs} from '../../expect/nftables/set-elements.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {type ExpectedTable, proxyTableId} from '../../expect/nftables/expected-table.ts';
 import {bypassDetector, describeSeen, inferNftConfig, seenDetector} from '../../expect/nftables/infer-nft-config.ts';
 import type {NftPort} from '../../expect/nftables/nft-names.ts';
-import type {Hypothesis} from '../../expect/node-context.ts';
+import {nodePortDestinations, type Hypothesis} from '../../expect/node-context.ts';
 import {possibleVersions, aboutMinor} from '../../expect/patch-releases.ts';
 import {families} from '../../model/address.ts';
 import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
@@ -57,7 +56,7 @@ export function asNftExpectation(expected: ExpectedTable): NftExpectation<NftPor
     objectsOf: item => expected.objectsOf(item),
     baseRules: expected.baseRules,
     baseSets: expected.baseSets,
-    baseElements: (nodePortIPs(expected.context) ?? []).map(key => ({set: 'nodeport-ips', key, value: null, comment: null})),
+    baseElements: (nodePortDestinations(expected.context) ?? []).map(key => ({set: 'nodeport-ips', key, value: null, comment: null})),
   };
 }
 

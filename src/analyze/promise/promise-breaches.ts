@@ -28,7 +28,7 @@ import {type WrittenSide, writtenSide} from '../expected-side.ts';
 import {collectPathOutcome} from '../outcomes/path-outcome.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import {outsideAddress, podInterface} from '../outcomes/sources.ts';
-import {dependsOnZone, promisedNode, type PromiseNode, type Shape, shapesOf, smallView} from './shapes.ts';
+import {isChosenByZone, promisedNode, type PromiseNode, type Shape, shapesOf, smallView} from './shapes.ts';
 
 /** Why kube-proxy writes something else than the API promises. */
 type Cause =
@@ -76,7 +76,7 @@ function brokenIn(node: PromiseNode, facts: NodeFacts, isWanted: (shape: Shape) 
     const settings = shapes.length === 0 ? '' : settingsKey(config, facts, family);
     const own = facts.hostIPs.filter(text => familyOf(text) === family);
     return shapes.flatMap(shape => {
-      const zone = dependsOnZone(shape) ? config.zone.value : null;
+      const zone = isChosenByZone(shape.first) ? config.zone.value : null;
       const key = `${family} ${zone ?? ''} ${settings} ${shape.key}`;
       const {found, hostIPs} = knownBreaches.get(key) ?? {
         found: causedBreaches({node, facts, family, view: smallView(node, shape)}),

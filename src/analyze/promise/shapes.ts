@@ -26,13 +26,8 @@ export interface Shape {
   readonly entries: () => readonly PortEntry[];
 }
 
-/** Whether it can matter in which zone the node is. */
-export function dependsOnZone({first}: Shape): boolean {
-  return isChosenByZone(first);
-}
-
 /** The same for all nodes. */
-const isChosenByZone = once(
+export const isChosenByZone = once(
   ({port, set}: PortEntry) => port.object.spec?.topologyKeys !== undefined || set.endpoints.some(({zoneHints}) => zoneHints !== null),
 );
 

@@ -2,9 +2,9 @@ import type {Family} from '../../model/address.ts';
 import type {NftChain, NftElement, NftFamily, NftHook, NftRule, NftSet, NftTableSource} from '../../model/nft-ruleset.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import {serviceKey} from '../cluster/cluster-view.ts';
-import type {NodeContext} from '../node-context.ts';
+import {nodePortDestinations, type NodeContext} from '../node-context.ts';
 import {type BaseRuleChain, nftBaseRuleChains} from './base-chains.ts';
-import {baseSets, nodePortIPs, type SetShape, type SharedElement, serviceElements} from './set-elements.ts';
+import {baseSets, type SetShape, type SharedElement, serviceElements} from './set-elements.ts';
 import {type NftPort, nftPlan, parseNftName} from './nft-names.ts';
 import {ipWord} from './nft-text.ts';
 import {PortObjects} from './port-objects.ts';
@@ -113,7 +113,7 @@ export class ExpectedTable implements NftTableSource {
       pushTo(shared, element.set, element);
     };
     for (const item of this.ports) serviceElements(nftPlan(item, this.context)).forEach(add);
-    for (const key of nodePortIPs(this.context) ?? []) add({set: 'nodeport-ips', key, value: null, comment: null});
+    for (const key of nodePortDestinations(this.context) ?? []) add({set: 'nodeport-ips', key, value: null, comment: null});
     this.#elements = shared;
     return shared;
   }

@@ -1,5 +1,5 @@
 import type {NftSet} from '../../model/nft-ruleset.ts';
-import {type NodeContext, nodePortDestinations} from '../node-context.ts';
+import type {NodeContext} from '../node-context.ts';
 import {localhostRejectMap, type NftPlan, rejectedOnLocalhost, localhostRejectChain} from './nft-names.ts';
 import {checksClusterIPs, hasFirewallChains, rewritesInServiceChain, maxCommentBytes, truncatesComments} from './nft-versions.ts';
 
@@ -133,11 +133,6 @@ export const setComments: Readonly<Record<string, string>> = {
   'service-nodeports': 'NodePort traffic',
   [localhostRejectMap]: 'localhost NodePorts rejected by kube-proxy',
 };
-
-/** The addresses on which node ports answer; null if it is all of them and the set does not exist. */
-export function nodePortIPs(context: NodeContext): readonly string[] | null {
-  return nodePortDestinations(context);
-}
 
 /** The affinity sets of one Service port, one for each endpoint. */
 export function affinitySets({item, context}: NftPlan): readonly SetShape[] {

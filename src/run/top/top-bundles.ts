@@ -2,7 +2,7 @@ import {Diagnosis} from '../../diagnosis/diagnosis.ts';
 import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/address.ts';
-import type {NodeDump, Snapshot} from '../../model/snapshot.ts';
+import {iptablesFiles, type NodeDump, type Snapshot} from '../../model/snapshot.ts';
 import type {BundleDiff} from '../../model/findings/bundle-diff.ts';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {ConntrackCounter, type ConntrackCounts} from '../../parse/conntrack.ts';
@@ -94,8 +94,7 @@ function countConnections(node: NodeDump, survey: NodeSurvey): ConntrackCounts |
 }
 
 function dumpsOf(node: NodeDump, family: Family): readonly Buffer[] {
-  const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  return [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`].flatMap(file => node.read(file) ?? []);
+  return iptablesFiles(family).flatMap(file => node.read(file) ?? []);
 }
 
 /** When the rules were printed, by the node's own clock, to the second; null if the dump has no time. */

@@ -6,7 +6,7 @@ import {type CollectedNode, CommandFailed, type NodeInfo, type NodeShell, type T
 import type {DiagnoseOptions, NodeSurroundings} from '../../diagnosis/diagnosis-options.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/address.ts';
-import type {ApiObjects} from '../../model/snapshot.ts';
+import {iptablesFiles, type ApiObjects} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text.ts';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
 import {withLeavingEndpoints, type NodeSurvey, surveyNode, unreadSurvey} from '../../traffic/node-survey.ts';
@@ -311,7 +311,6 @@ interface CountingOptions {
 
 /** The program that prints kube-proxy's rules: the default one, or that of the backend that contains them. */
 function programOf({read}: CollectedNode, family: Family): string {
-  const tool = family === 'IPv4' ? 'iptables' : 'ip6tables';
-  const programs = [`${tool}-save`, `${tool}-nft-save`, `${tool}-legacy-save`];
-  return programs.find(program => read(program)?.includes('KUBE-SEP-')) ?? `${tool}-save`;
+  const programs = iptablesFiles(family);
+  return programs.find(program => read(program)?.includes('KUBE-SEP-')) ?? programs[0] ?? '';
 }
