@@ -1,8 +1,8 @@
 import {joinHostPort} from '../../model/address.ts';
 import {sourceNames} from '../outcomes/sources.ts';
-import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/mode-semantics.ts';
-import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/compare-endpoints.ts';
 import {shareOfPods, missingEndpointText} from '../outcomes/compare-endpoints.ts';
+import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Outcome} from '../../trace/packet.ts';
 import type {VirtualServer} from '../../model/virtual-server.ts';
 import {type Entry, entryText} from '../../model/service-port.ts';

@@ -1,12 +1,54 @@
 import {podOf, type ServedPort} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {entryText, throughEntry} from '../../model/service-port.ts';
+import {entryText, throughEntry, type Entry} from '../../model/service-port.ts';
 import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics} from './mode-semantics.ts';
-import {describePathOutcome, near, type ProbeComparison} from './path-outcome.ts';
+import {describePathOutcome, near, type ProbeComparison, describeLoss, type PathOutcome} from './path-outcome.ts';
 import {type Probe, whose} from './probes.ts';
 import {sourceName} from './sources.ts';
+import type {Outcome} from '../../trace/packet.ts';
+
+/** What a proxy mode knows about its own rules that the outcomes of packets do not show. */
+export interface ModeSemantics<R extends RuleText> {
+  /** The packet ended as if this entry of the Service were not programmed. */
+  isUnentered(outcome: Outcome<R>): boolean;
+  /** No entry of the Service port is programmed on the node. */
+  hasNoEntry(): boolean;
+  /** Why a packet is dropped or rejected: its source is in no range, the policy is Local and the node has no endpoint, or another reason. */
+  refusedFor(outcome: Outcome<R>): 'ranges' | 'policy' | 'other';
+  /** The traffic policy by which the endpoints were picked; null if the rules do not show it. */
+  policyOf(pathOutcome: PathOutcome<R>): 'Cluster' | 'Local' | null;
+  /** Endpoints, by `ip:port`, whose own rules send packets elsewhere. */
+  misdirected(pathOutcome: PathOutcome<R>): ReadonlyMap<string, Misdirected<R>>;
+  /** Symptoms that replace all others of a comparison: a broken jump, a third-party rule. Empty if there are none. */
+  special(comparison: ProbeComparison<R>): readonly KeyedSymptom<R>[];
+  /** The missing rules, and the unexpected ones. */
+  evidence(subject: Subject<R>): Evidence<R>;
+}
+
+export interface Misdirected<R extends RuleText> {
+  readonly destination: string;
+  readonly rule: R;
+}
+
+export interface KeyedSymptom<R extends RuleText> {
+  readonly symptom: PortSymptom<R>;
+  readonly key: string;
+  /** The key of a symptom that explains this one. */
+  readonly unless?: string;
+}
+
+/** The subject for which rules are wanted as evidence. */
+export type Subject<R extends RuleText> =
+  | {readonly kind: 'service' | 'shares' | 'affinity'}
+  | {readonly kind: 'entry'; readonly entry: Entry}
+  | {readonly kind: 'endpoint'; readonly endpoint: string; readonly comparison: ProbeComparison<R>}
+  | {readonly kind: 'policy' | 'masquerade'; readonly comparison: ProbeComparison<R>};
+
+export interface Evidence<R extends RuleText> {
+  readonly expected: readonly R[];
+  readonly actual: readonly R[];
+}
 
 /** Endpoints that get no traffic, or should get none; if these are right, their shares and masquerading. */
 export function compareEndpoints<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
@@ -233,3 +275,53 @@ export interface OutcomeCase<R extends RuleText> {
 
 /** Symptoms of single endpoints. */
 export const endpointKinds: readonly SymptomKind[] = ['missing-endpoint', 'stale-endpoint', 'wrong-endpoint-address', 'broken-jump'];
+
+/** Rules or elements that lead to a chain that is missing or empty, by the name of this chain. */
+export function brokenJumps<R extends RuleText>(
+  broken: ReadonlyMap<string, R>,
+  comparison: ProbeComparison<R>,
+  {
+    endpointOf,
+    has,
+    rulesOf,
+  }: {
+    endpointOf(chain: string): {readonly hostPort: string} | undefined;
+    has(chain: string): boolean;
+    rulesOf(chain: string): readonly R[];
+  },
+): readonly KeyedSymptom<R>[] {
+  const {actual, probe} = comparison;
+  const lost = actual.passed + actual.rejected + actual.dropped;
+  return [...broken].map(([target, rule]) => {
+    const endpoint = endpointOf(target);
+    const place = endpoint === undefined ? {entry: probe.entry} : {endpoint: endpoint.hostPort};
+    const detail = `a rule jumps to ${target}, which ${has(target) ? 'is empty' : 'does not exist'}; ${whose(probe)} end in ${describeLoss(actual)}`;
+    const evidence = {expected: rulesOf(target).slice(0, 3), actual: [rule]};
+    return {key: `jump ${target}`, symptom: {kind: 'broken-jump', ...place, detail, ...evidence, ...shareOfPods(comparison, lost)}};
+  });
+}
+
+/** A third-party rule in a chain of the Service port intercepts all packets before they reach an endpoint. */
+export function interceptedBy<R extends RuleText>(rule: R, place: string, {actual, probe}: ProbeComparison<R>): KeyedSymptom<R> {
+  const detail = `a rule in ${place} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
+  const symptom = {kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]} as const;
+  return {key: `taken ${rule.chain} ${rule.line}`, symptom};
+}
+
+/** A chain after the entry returns packets: the rule that leads to the endpoints, which are picked by the policy, is missing. */
+export function deadEnd<R extends RuleText>(
+  {port}: Pick<ServedPort, 'port'>,
+  {probe}: ProbeComparison<R>,
+  {chain, policy, evidence}: {readonly chain: string; readonly policy: 'Cluster' | 'Local' | null; readonly evidence: Evidence<R>},
+): KeyedSymptom<R> {
+  const {entry} = probe;
+  if (port.externalPolicyLocal && policy === 'Cluster') {
+    const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without an endpoint`;
+    return {
+      key: `policy ${entryText(entry)}`,
+      symptom: {kind: 'traffic-policy-mismatch', variant: 'bypass-missing', entry, detail, ...evidence},
+    };
+  }
+  const detail = `packets to its ${entryText(entry)} are sent to ${chain}, which returns them without an endpoint`;
+  return {key: `entry ${entryText(entry)}`, symptom: {kind: 'missing-entry', entry, detail, ...evidence}};
+}

@@ -1,15 +1,7 @@
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText, throughEntry} from '../../model/service-port.ts';
-import {
-  compareEndpoints,
-  sayKeyed,
-  compareMasquerade,
-  endpointKinds,
-  type OutcomeCase,
-  sayRefused,
-  shareOfPods,
-} from './compare-endpoints.ts';
-import type {Evidence} from './mode-semantics.ts';
+import type {OutcomeCase, Evidence} from './compare-endpoints.ts';
+import {compareEndpoints, sayKeyed, compareMasquerade, endpointKinds, sayRefused, shareOfPods} from './compare-endpoints.ts';
 import {describePathOutcome, hasSameEnds, isSameOutcome, type ProbeComparison} from './path-outcome.ts';
 import {type Probe, whose} from './probes.ts';
 

@@ -5,7 +5,6 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {serviceRanges} from '../cluster/service-range.ts';
 import type {NodeContext} from '../node-context.ts';
 import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './nft-names.ts';
-import {addressList, ipWord, linkText, nftComment, setMarkStatement, nftSourceText} from './nft-text.ts';
 import {
   checksClusterIPs,
   dropsUnallocated,
@@ -15,6 +14,7 @@ import {
   rewritesInServiceChain,
   splitsEndpointsCheck,
 } from './nft-versions.ts';
+import {mergeAddresses} from '../../parse/nftables/address-list.ts';
 
 /** A chain that does not belong to one Service. */
 export interface BaseRuleChain {
@@ -235,4 +235,40 @@ export function detects<Result>({detector, version}: NodeContext, local: boolean
 
 export function detectsPods({detector}: NodeContext): boolean {
   return detector.kind !== 'none';
+}
+
+/** Parts of rules in the spelling of `nft list ruleset`. */
+
+/** `ip` or `ip6`. */
+export function ipWord(family: Family): 'ip' | 'ip6' {
+  return family === 'IPv4' ? 'ip' : 'ip6';
+}
+
+function nftComment(text: string): string {
+  return ` comment "${text}"`;
+}
+
+function setMarkStatement({mark}: NodeContext): string {
+  return `meta mark set meta mark | ${mark}`;
+}
+
+/** A network, without the prefix if it is a single host. */
+export function prefixText(cidr: string): string {
+  return cidr.replace(/^([^:]*)\/32$/, '$1').replace(/\/128$/, '');
+}
+
+/** `ip saddr 10.244.0.0/16`, or with `!=`. */
+function nftSourceText(ip: string, network: string, isNegated: boolean): string {
+  return `${ip} saddr ${isNegated ? '!= ' : ''}${prefixText(network)}`;
+}
+
+/** `iifname "NAME"`, or with `!=`. */
+function linkText(key: 'iif' | 'iifname', name: string, isNegated: boolean): string {
+  return `${key} ${isNegated ? '!= ' : ''}"${name}"`;
+}
+
+/** A list of networks as nft lists it: sorted, overlapping and adjacent ones merged; braces unless one was written. */
+function addressList(networks: readonly string[]): string {
+  const texts = mergeAddresses(networks) ?? networks;
+  return networks.length === 1 ? (texts[0] ?? '') : `{ ${texts.join(', ')} }`;
 }

@@ -3,10 +3,9 @@ import type {NftChain, NftElement, NftFamily, NftHook, NftRule, NftSet, NftTable
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import {serviceKey} from '../cluster/cluster-view.ts';
 import {nodePortDestinations, type NodeContext} from '../node-context.ts';
-import {type BaseRuleChain, nftBaseRuleChains} from './base-chains.ts';
+import {type BaseRuleChain, nftBaseRuleChains, ipWord} from './base-chains.ts';
 import {baseSets, type SetShape, type SharedElement, serviceElements} from './set-elements.ts';
 import {type NftPort, nftPlan, parseNftName} from './nft-names.ts';
-import {ipWord} from './nft-text.ts';
 import {PortObjects} from './port-objects.ts';
 import {pushTo} from '../../model/lists.ts';
 

@@ -4,7 +4,7 @@ import type {Family} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {NftJsonSink} from '../../model/nft-ruleset.ts';
 import {mergeAddresses} from '../../parse/nftables/address-list.ts';
-import {ipWord, prefixText} from './nft-text.ts';
+import {ipWord, prefixText} from './base-chains.ts';
 
 /**
  * Takes the chains of a Service port part by part, and writes them as `nft -j list ruleset` 1.0.6 prints them: of each rule, what follows its

@@ -1,8 +1,7 @@
 import type {RuleText} from '../../model/ruleset.ts';
 import type {NftRule, NftStatement} from '../../model/nft-ruleset.ts';
 import {mergeAddresses} from './address-list.ts';
-import {parseNftStatements} from './nft-statements.ts';
-import {closingBrace, joinNftTokens, nftTokens} from './nft-tokens.ts';
+import {parseNftStatements, closingBrace, joinNftTokens, nftTokens} from './nft-statements.ts';
 
 /** A rule from its place and canonical text with the comment at the end, whether read or expected. Its statements are parsed on demand. */
 export function nftRule(ruleText: RuleText): NftRule {

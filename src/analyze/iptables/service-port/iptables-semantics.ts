@@ -3,10 +3,9 @@ import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../../model/ruleset.ts';
 import type {Outcome} from '../../../trace/packet.ts';
 import {onceAsked} from '../../../model/once.ts';
-import {missingEndpoint} from '../../outcomes/compare-endpoints.ts';
-import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/compare-endpoints.ts';
+import {missingEndpoint, brokenJumps, deadEnd, interceptedBy} from '../../outcomes/compare-endpoints.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
-import {brokenJumps, deadEnd, interceptedBy} from '../../outcomes/special-symptoms.ts';
 import {isEntryRule} from '../rules-of-ports.ts';
 import {balancingChain, hasMatch, isOfAffinity, isPick, isShared, type PortCase, rulesOf, isOwnChain} from './port-differences.ts';
 

@@ -1,10 +1,9 @@
 import type {RuleText} from '../../../model/ruleset.ts';
 import type {Entry} from '../../../model/service-port.ts';
 import type {Outcome} from '../../../trace/packet.ts';
-import {missingEndpoint} from '../../outcomes/compare-endpoints.ts';
-import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/mode-semantics.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/compare-endpoints.ts';
+import {missingEndpoint, brokenJumps, deadEnd, interceptedBy} from '../../outcomes/compare-endpoints.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
-import {brokenJumps, deadEnd, interceptedBy} from '../../outcomes/special-symptoms.ts';
 import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import {type NftPortCase, type NftPortDifference, targetsOf, nftPolicyOf, pickingChain} from '../nft-case.ts';
 import {parseNftName} from '../../../expect/nftables/nft-names.ts';
