@@ -55,13 +55,13 @@ export function causesOf(report: CausesInput, readAt: string | undefined): reado
   });
 }
 
-function rootsOf({finding, nodes, effects}: FindingBlock): readonly string[] {
+function rootsOf({finding, effects}: FindingBlock): readonly string[] {
   const {code, service, variant, port, family, actual = []} = finding;
   const isReplaced = code === 'ST202' || code === 'ST203' || variant === 'lacks-backend' || variant === 'has-backend';
   const rule = actual[0]?.text;
   return [
-    ...(rule !== undefined && ['ST202', 'ST203', 'ST206', 'ST303', 'ST401', 'ST402'].includes(code) ? [[rule, nodes]] : []),
-    ...(isReplaced && effects.length === 0 ? [['replaced', service, port, family, nodes]] : []),
+    ...(rule !== undefined && ['ST202', 'ST203', 'ST206', 'ST303', 'ST401', 'ST402'].includes(code) ? [[rule]] : []),
+    ...(isReplaced && effects.length === 0 ? [['replaced', service, port, family]] : []),
   ].map(root => JSON.stringify(root));
 }
 

@@ -79,7 +79,8 @@ function worstCause(report: Report, severity: Severity, provenance: Provenance |
 /** One rule is one cause, and so is what holds for both families of addresses, with a finding for each. */
 function isSameFault(cause: Cause, first: Cause): boolean {
   const isOfBoth = cause.isOfNode && first.isOfNode && cause.family !== first.family && cause.code === first.code;
-  return (isOfBoth && cause.nodes.join() === first.nodes.join()) || cause.roots.some(root => first.roots.includes(root));
+  const isOfItsNodes = cause.nodes.every(node => first.nodes.includes(node));
+  return isOfItsNodes && (isOfBoth || cause.roots.some(root => first.roots.includes(root)));
 }
 
 function rulesAloneFaults(report: Report, provenance: Provenance | undefined): string {

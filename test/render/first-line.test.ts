@@ -193,6 +193,32 @@ describe('the first line says what happens, not that something is wrong', () => 
           .replace(['-A KUBE-SERVICES', '203.0.113.10/32', '--dport 80'], '-j KUBE-EXT-M3QFV6FJK7ELJDP7', '-j KUBE-EXT-THAONNFDF5XMLPVB'),
     ],
     [
+      // An endpoint that was replaced, and that nodes lack for different clients.
+      'shop/web on node-a, node-b, node-c: traffic goes to 10.244.12.4:8080, which is no usable endpoint (ST203); 6 errors on 3 of 3 nodes',
+      given =>
+        given.slices('shop/web', ({endpoints, ...rest}) => ({
+          ...rest,
+          endpoints: (endpoints ?? []).map(one => (one.addresses?.[0] === '10.244.12.4' ? {...one, addresses: ['10.244.12.40']} : one)),
+        })),
+    ],
+    [
+      'infra/dns and 1 more Service on node-b: a rule of another program limits packets to 5 packets a second: what exceeds it is left to the rules after it (ST403)',
+      given =>
+        given
+          .rules('node-b')
+          .insertBefore(
+            ['-A FORWARD', '-j KUBE-PROXY-FIREWALL'],
+            '-A FORWARD -p udp -m udp --dport 53 -m limit --limit 5/sec -j ACCEPT\n-A FORWARD -p udp -m udp --dport 53 -j DROP',
+          ),
+    ],
+    [
+      'OK with 4 warnings: node-b: whether a rule of another program drops or refuses packets is unknown (ST403) and 1 other cause',
+      given =>
+        given
+          .rules('node-b')
+          .insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -m time --timestart 22:00:00 --timestop 06:00:00 -j DROP'),
+    ],
+    [
       // Another of its ports is fine.
       'infra/dns:dns on node-b: traffic for pod dns-1 goes to a wrong address (ST204); 1 error on 1 of 3 nodes',
       given =>

@@ -170,9 +170,10 @@ function undetermined(
   if (rule === undefined || effectCase.isOwn(rule)) return null;
   const limit = limitOf(rule);
   const isMinor = masquerades(rule) || isOfPolicy(rule) || filtersContent(rule) || limit?.isHigh === true;
+  const does = refusesPackets(rule) ? 'drops or refuses' : acceptsPackets(rule) ? 'accepts' : null;
   const said =
     limit === null
-      ? {detail}
+      ? {detail, ...(does === null ? {} : {gist: `whether a rule of another program ${does} packets is unknown`})}
       : {
           detail: `${whose(probe)} are limited to ${limit.text} by a third-party rule${inBackend(rule, effectCase)}: ${beyond(rule)}`,
           gist: `a rule of another program limits packets to ${limit.text}: ${beyond(rule)}`,
@@ -440,20 +441,19 @@ export function symptomOfPort(effect: RuleEffect, {port}: ServedPort): Symptom<R
 export function symptomOfNode(effect: RuleEffect, items: Iterable<ServedPort>, family: Family): Symptom<RuleText> {
   const ports = [...items].map(({port}) => port);
   const scope = `${plural(ports.length, 'Service port')}, such as ${ports[0]?.servicePortName ?? ''}`;
-  const {detail, gist, probe, share} = effect;
+  const {detail, probe, share} = effect;
   return {
     ...shared(effect),
     family,
     port: null,
     affects: ports,
     detail: `${detail.replace(' its ', ' the ')} (${scope})`,
-    gist,
     share: probe.entry.kind === 'clusterIP' ? share : undefined,
     // Each Service has other endpoints.
     ...(effect.namesDestination ? {isShareOfOne: true} : {}),
   };
 }
 
-function shared({kind, severity, variant, rule, probe, policyOf}: RuleEffect): Omit<Symptom, 'family' | 'port' | 'detail'> {
-  return {kind, severity, variant, policyOf, senders: affectedSenders(probe), expected: [], actual: rule === null ? [] : [rule]};
+function shared({kind, severity, variant, gist, rule, probe, policyOf}: RuleEffect): Omit<Symptom, 'family' | 'port' | 'detail'> {
+  return {kind, severity, variant, gist, policyOf, senders: affectedSenders(probe), expected: [], actual: rule === null ? [] : [rule]};
 }
