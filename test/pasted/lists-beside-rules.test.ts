@@ -1,7 +1,7 @@
 /** Endpoints that kubectl lists are compared with rules in the same text. */
 import {describe, expect, test} from 'vitest';
 import {headlineOf} from '../../src/render/verdict-line.ts';
-import {snapshotOfText, traceText} from './trace-text.ts';
+import {said, snapshotOfText, traceText} from './trace-text.ts';
 
 const rulesOf = (service: string, address: string, chain = 'KUBE-SVC-TCOU7JCQXEZGVUNU') =>
   [
@@ -55,4 +55,14 @@ test('a list is not that of a Service in another namespace, nor of a Local polic
   const both = rulesOf('shop/web', '10.244.1.5:80') + rulesOf('test/web', '10.244.1.9:80', 'KUBE-SVC-UCOU7JCQXEZGVUNU');
   expect(stale(got('10.244.1.5:80') + both)).toEqual([]);
   expect(stale(got('10.244.1.5:80') + rulesOf('shop/web', '10.244.1.9:80', 'KUBE-SVL-TCOU7JCQXEZGVUNU'))).toEqual([]);
+});
+
+test('the target port of a Service is compared with the port that its pods declare, beside rules that serve it', () => {
+  const service =
+    'kind: Service\nmetadata:\n  name: web\n  namespace: shop\nspec:\n  selector:\n    app: web\n  ports:\n  - port: 80\n    targetPort: 9000\n';
+  const pod = (port: number) =>
+    `---\nkind: Pod\nmetadata:\n  name: web-0\n  namespace: shop\n  labels:\n    app: web\nspec:\n  containers:\n  - image: shop/web\n    ports:\n    - containerPort: ${port}\n`;
+  const text = (port: number) => `${rulesOf('shop/web', '10.244.1.5:9000')}\n${service}${pod(port)}`;
+  expect(said(text(8000))).toContain('shop/web sends to port 9000 (targetPort), and Pod web-0 declares 8000');
+  expect(said(text(9000))).not.toContain('declares');
 });

@@ -10,6 +10,7 @@ import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
 import {capturedPackets, waitingConnections} from '../../parse/pasted/captured-packets.ts';
+import {objectRelations} from '../../parse/pasted/client-errors.ts';
 import {type Listed, listedIn, type ListedService} from '../../parse/pasted/listed-objects.ts';
 import {unservedIn} from '../../parse/pasted/listed-state.ts';
 import {isTableFull, refusingHosts, stoppedPackets} from '../../parse/pasted/kernel-lines.ts';
@@ -57,7 +58,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...emptyServers(lines, servers),
     ...told(withoutLocalServers(servers, listed)),
     ...unboundAddresses(node, listed, traces),
-    ...told([besideLog(lines, traces), unserved ?? [], listed.faults].flat()),
+    ...told([besideLog(lines, traces), unserved ?? [], listed.faults, objectRelations(lines, listed)].flat()),
     ...waitingConnections(lines, fileText(node, 'conntrack')),
     ...capturedPackets(lines),
     ...strayFlows(fileText(node, 'conntrack'), traces),

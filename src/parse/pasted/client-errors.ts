@@ -53,16 +53,21 @@ export function refusedClients(lines: readonly string[], listed: ListedEnds): re
     ...new Set([
       ...errors.flatMap(error => ofServices(error, lines, listed)),
       ...unansweredPings(lines, listed.services),
-      ...policiesSay(lines, listed.services),
-      ...loopbackListeners(lines, [
-        ...errors.map(({port}) => port),
-        ...[...listed.endpoints.values()].flatMap(all => [...all].map(end => Number(end.split(':').at(-1)))),
-      ]),
-      ...undeclaredPorts(lines),
-      ...unusualPorts(lines),
-      ...namesElsewhere(lines, listed.services),
-      ...ingressPorts(lines, listed.services),
+      ...objectRelations(lines, listed),
     ]),
+  ];
+}
+
+/** What keeps clients from Services in the objects of the text. */
+export function objectRelations(lines: readonly string[], {services, endpoints}: ListedEnds): readonly string[] {
+  const ends = [...endpoints.values()].flatMap(all => [...all].map(end => Number(end.split(':').at(-1))));
+  return [
+    ...policiesSay(lines, services),
+    ...loopbackListeners(lines, [...clientErrors(lines).map(({port}) => port), ...ends]),
+    ...undeclaredPorts(lines),
+    ...unusualPorts(lines),
+    ...namesElsewhere(lines, services),
+    ...ingressPorts(lines, services),
   ];
 }
 
