@@ -21,7 +21,7 @@ import {
 } from '../model/preview.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import type {ApiObjects, NodeDump, Snapshot} from '../model/snapshot.ts';
+import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {portKey} from './alike-ports.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import {adviceOf} from './advice/index.ts';
@@ -32,9 +32,8 @@ import {maxPreviewClasses} from './proof.ts';
 import {requirementsOf} from './requirements.ts';
 import {writableModes} from './rules/write-expected-rules.ts';
 
-interface PreviewInput {
-  readonly snapshot: Snapshot;
-  readonly nodes: readonly NodeDump[];
+export interface PreviewRunInput {
+  readonly api: ApiObjects;
   readonly plan: PlannedChange;
   /** The API objects after the change; the current ones if no objects are planned. */
   readonly apiAfter: ApiObjects;
@@ -46,20 +45,6 @@ interface PreviewInput {
   /** Whether each outcome of a change says by which rules; by default not. */
   readonly paths?: boolean;
   readonly notes: readonly string[];
-}
-
-/**
- * The effect of a change on packets, node by node.
- * @internal
- */
-export function preview({nodes, snapshot, ...input}: PreviewInput): Preview {
-  const run = new PreviewRun({api: snapshot.api, ...input});
-  for (const node of nodes) run.add(node);
-  return run.result();
-}
-
-export interface PreviewRunInput extends Omit<PreviewInput, 'snapshot' | 'nodes'> {
-  readonly api: ApiObjects;
 }
 
 /** A preview in progress: nodes are added one by one, and the dumps of each are dropped. */

@@ -9,7 +9,7 @@ import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
 import type {PreviewChange} from '../../src/model/preview.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../../src/model/snapshot.ts';
-import {preview} from '../../src/preview/preview-run.ts';
+import {preview} from '../preview-of.ts';
 import {randomCase} from './random-case.ts';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import {type Random, seededRandom} from '../bench/random.ts';

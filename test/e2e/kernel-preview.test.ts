@@ -7,7 +7,7 @@ import type {PreviewChange, PreviewEffect, PreviewSource} from '../../src/model/
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {effectOnPacket, probeOutcome} from '../../src/preview/effect.ts';
 import {nodeSetup, plannedConfig} from '../../src/preview/node-setup.ts';
-import {preview} from '../../src/preview/preview-run.ts';
+import {preview} from '../preview-of.ts';
 import {actualSide, expectedSide, type WalkedSide, sideOutcome} from '../../src/preview/sides.ts';
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import {someOf} from '../cases.ts';

@@ -1,7 +1,7 @@
 import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
 import type {Preview} from '../../src/model/preview.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
-import {preview} from '../../src/preview/preview-run.ts';
+import {preview} from '../preview-of.ts';
 import {type Scenario, scenario} from '../scenario.ts';
 
 export const nodes = ['node-a', 'node-b', 'node-c'];

@@ -4,7 +4,7 @@ import {Ajv2020} from 'ajv/dist/2020.js';
 import {expect, test} from 'vitest';
 import type {Preview} from '../../src/model/preview.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
-import {preview} from '../../src/preview/preview-run.ts';
+import {preview} from '../preview-of.ts';
 import {previewRenderers} from '../../src/render/preview/index.ts';
 import {snapshotOf} from '../fixtures.ts';
 
