@@ -230,8 +230,8 @@ function flushedFilters(groups: readonly FindingGroup[]): ReadonlyMap<FindingGro
   return new Map(all);
 }
 
-function likeness({finding: {code, severity, known, family, remedy}, nodes}: FindingGroup): string {
-  return JSON.stringify([code, severity, known ?? null, family ?? null, remedy, nodes]);
+function likeness({finding: {code, severity, known, family, remedy, service}, nodes}: FindingGroup): string {
+  return JSON.stringify([code, severity, known ?? null, family ?? null, remedy, nodes, service === undefined]);
 }
 
 /** Whether the same rules of the node are what all of them found. */

@@ -5,6 +5,7 @@ import type {DiagnoseOptions} from '../../../src/diagnosis/diagnosis-options.ts'
 import type {Family} from '../../../src/model/address.ts';
 import type {Report} from '../../../src/model/report.ts';
 import type {Finding} from '../../../src/model/finding.ts';
+import {causeBlocks, membersOf} from '../../../src/render/finding-blocks.ts';
 import {table, wide} from '../../../src/render/table/table.ts';
 import {diagnosed} from '../../diagnosed.ts';
 import {snapshotOf} from '../../fixtures.ts';
@@ -320,6 +321,14 @@ shop/web-007  ST202     ok
 });
 
 describe('many findings', () => {
+  test('beside one of the node are counted once', () => {
+    const ofNode = findingOf('node-a', null, {code: 'ST402', name: 'dropped-by-other-rule'});
+    const ofServices = services.slice(0, 3).map(name => findingOf('node-a', name, {code: 'ST402', name: 'dropped-by-other-rule'}));
+    const members = causeBlocks([ofNode, ...ofServices]).flatMap(membersOf);
+    expect(new Set(members).size).toBe(4);
+    expect(members).toHaveLength(4);
+  });
+
   const ill = numbered('shop/web', 100);
   const report = reportOf({nodes, services: ill, findings: ill.map(service => findingOf('node-a', service))});
 
