@@ -156,7 +156,7 @@ type Words = (finding: Finding, block: FindingBlock, report: CausesInput) => str
 const what: Readonly<Record<string, string | Words>> = {
   ST101: 'no ready endpoint',
   ST102: ({port}) => `port ${port?.name || (port?.port ?? '')} has no endpoint`,
-  ST103: 'EndpointSlices contradict one another',
+  ST103: ({gist}) => gist ?? 'EndpointSlices contradict one another',
   ST105: 'an address is of a family that the Service does not have',
   ST106: byVariant("externalIPs holds a node's own address", {'of-api-server': 'externalIPs holds the address of the API server'}),
   ST108: 'the Local traffic policy has no local endpoint on any node',

@@ -1,4 +1,5 @@
 import {expect, test} from 'vitest';
+import type {EndpointAddress, EndpointsObject} from '../../src/model/api-objects.ts';
 import {type EndpointSetup, endpoint, slice} from '../cluster.ts';
 import {type FindingSummary, containing, scenario} from '../scenario.ts';
 
@@ -36,6 +37,34 @@ test('the same address at another port is another endpoint, and stays silent', a
   given.addSlice(slice('shop/web', [endpoint('10.244.11.4', 'node-a', {ready: false})], {name: 'web-2', ports}));
   expect(given.newFindings()).toEqual([]);
 });
+
+test('an address that somebody added to the Endpoints of a Service with a selector is reported, as slices do not get it', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.api(() => ({endpoints: [endpointsOf('web', [{ip: '10.244.11.4', targetRef: {kind: 'Pod', name: 'web-1'}}, {ip: '192.0.2.7'}])]}));
+  expect(given.newFindings()).toEqual([
+    {
+      ...{code: 'ST103', severity: 'warning', subject: 'shop/web'},
+      message: containing('its Endpoints object has 192.0.2.7 without a pod', 'kube-proxy reads slices, and sends nothing there'),
+    },
+  ]);
+});
+
+test('Endpoints that the controller wrote a moment before the slices, and those of a Service without a selector, stay silent', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.api(() => ({
+    endpoints: [
+      endpointsOf('web', [{ip: '10.244.11.250', targetRef: {kind: 'Pod', name: 'web-9'}}]),
+      endpointsOf('manual', [{ip: '192.0.2.7'}]),
+    ],
+  }));
+  expect(given.newFindings()).toEqual([]);
+});
+
+function endpointsOf(name: string, addresses: readonly EndpointAddress[]): EndpointsObject {
+  return {metadata: {namespace: 'shop', name}, subsets: [{addresses, ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}]};
+}
 
 async function withSecond(node: string, setup: EndpointSetup): Promise<readonly FindingSummary[]> {
   const given = await scenario();

@@ -210,8 +210,31 @@ export const duplicateEndpoint: Check<'ST103'> = {
         yield {...ofPort(port), endpoint: all[0]?.hostPort ?? key, message, ...showSlices(nameOf(port.object), 'labels')};
       }
     }
+    for (const object of context.services) {
+      const added = addedByHand(object, context);
+      if (added.length > 0)
+        yield {
+          service: nameOf(object),
+          message: `${namespacedName(object.metadata)}: its Endpoints object has ${someOf(added)} without a pod, and no EndpointSlice has ${added.length === 1 ? 'it' : 'them'}: kube-proxy reads slices, and sends nothing there`,
+          gist: 'addresses added to Endpoints by hand get no traffic',
+          remedy:
+            'For endpoints that are no pods, take the selector off the Service, or give them a Service of their own without one: the controller copies Endpoints to slices there alone.',
+          ...showSlices(nameOf(object), 'labels'),
+        };
+    }
   },
 };
+
+/** The controller writes Endpoints and slices of a Service with a selector, and each address with its pod. Without any slice, ST101 says it. */
+function addedByHand(object: ServiceObject, {api, view, proxy}: ClusterContext): readonly string[] {
+  if (api.endpoints === null || !hasSelector(object) || readsEndpoints(proxy.version, proxy.gates)) return [];
+  const service = namespacedName(object.metadata);
+  const own = api.endpoints.find(({metadata}) => namespacedName(metadata) === service);
+  const slices = view.slicesOf(service, proxy).flatMap(({endpoints}) => endpoints ?? []);
+  const inSlices = new Set(slices.flatMap(({addresses}) => addresses ?? []));
+  const addresses = inSlices.size === 0 ? [] : (own?.subsets ?? []).flatMap(subset => subset.addresses ?? []);
+  return addresses.flatMap(({ip, targetRef}) => (ip === undefined || targetRef !== undefined || inSlices.has(ip) ? [] : [ip]));
+}
 
 function describe({slice, ready, terminating, nodeName, hostPort}: Endpoint): string {
   return `slice ${slice}: ${hostPort} ${ready ? 'ready' : 'not ready'}${terminating ? ', terminating' : ''} on ${nodeName ?? 'no node'}`;
