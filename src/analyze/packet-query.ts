@@ -242,10 +242,13 @@ function walkNode(
   {others, sender}: {readonly others: OtherNodes; readonly sender?: Environment['sender']},
 ): readonly PacketOutcome[] {
   const {facts, rules, shown} = node;
-  const base = settingOf(node).environment;
   const misled = misledDoubt(node, others);
+  const {environment: base, readsServers} = settingOf(node);
+  // IPVS mode alone gives the node the cluster IPs.
+  const isIpvs = readsServers || shown !== undefined || rules.iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
   // Where the addresses of the node were not read, those that others have are none of its own.
   const isElsewhere = (address: Address): boolean => {
+    if (!isIpvs && others.isClusterIP?.(address.text) === true) return true;
     const holder = others.nodeOf(address.text);
     const isPod = holder === facts.name && holds(podsHere(facts, address.family), address.value);
     return isPod || (holder !== null && holder !== facts.name);

@@ -183,6 +183,7 @@ const anything: Effect = {effect: 'lose connections for NAME'};
 
 const unpromised: Effect = {effect: 'are not served as the API promises for NAME'};
 const noReply = 'get no reply from NAME';
+const unmasqueraded: Effect = {who: 'clients whose packets must be masqueraded', effect: 'may get no reply'};
 
 const ofVariants: Readonly<Partial<Record<Variant, Effect>>> = {
   'served-without-local-endpoint': {effect: 'reach endpoints of NAME where packets should be dropped', share: 0},
@@ -198,6 +199,7 @@ const ofVariants: Readonly<Partial<Record<Variant, Effect>>> = {
   'has-backend': {effect: 'have connections for NAME sent to ENDPOINT'},
   'lost-host-port': {who: 'clients of the host port', effect: 'do not reach its pod', share: 1},
   'address-of-no-node': {who: 'clients whose packets get that address', effect: noReply},
+  'nothing-masqueraded': unmasqueraded,
   'no-refusal': {who: 'clients of Services without endpoints', effect: 'wait until they time out', share: 0},
 };
 const byVariant = new Map<string | undefined, Effect>(Object.entries(ofVariants));
@@ -212,7 +214,7 @@ const byCode: Readonly<Record<string, Effect>> = {
   ST210: {effect: 'are not treated as the loadBalancerSourceRanges of NAME say'},
   ST211: {effect: noReply},
   ST212: {effect: 'wait until they time out for NAME, in place of a refusal', share: 0},
-  ST302: {who: 'clients whose packets must be masqueraded', effect: 'may get no reply'},
+  ST302: unmasqueraded,
   ST304: {who: 'clients of node ports', effect: 'cannot connect to NAME', share: 1},
   ST305: {effect: 'cannot connect to NAME', share: 1},
   ST401: {effect: 'have packets for NAME taken by another rule'},

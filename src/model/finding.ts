@@ -121,6 +121,8 @@ export type Variant =
   | 'no-service-works-for-node'
   | 'addresses-not-accepted'
   | 'no-refusal'
+  // ST305: IPVS serves Services all the same.
+  | 'nothing-masqueraded'
   // ST502
   | 'every-sync-fails'
   // ST601

@@ -246,7 +246,7 @@ const what: Readonly<Record<string, string | Words>> = {
       : `node ports of ${plural(affects.length, 'Service')} do not work`,
   ST305: (finding, block, report) =>
     finding.affects === undefined
-      ? finding.variant === undefined && finding.gist !== undefined
+      ? finding.variant !== 'no-service-works' && finding.gist !== undefined
         ? finding.gist
         : `no Service works${isOfAllFamilies(block, report) ? '' : ` over ${finding.family}`}, kube-proxy's rules are missing`
       : `${finding.affects.length === 1 ? 'does' : `${plural(finding.affects.length, 'Service')} do`} not answer, most rules that lead to Services are missing`,
@@ -257,7 +257,7 @@ const what: Readonly<Record<string, string | Words>> = {
         ? 'a host port does not reach its pod, an older rule takes its packets'
         : `a rule of another program takes ${partOf(block) || 'the '}packets${from(block)}${where(finding, block)}`,
   ST402: (finding, block) =>
-    `a rule of another program drops or refuses ${partOf(block)}${finding.variant === 'lost-replies' ? 'replies' : `packets${from(block)}`}${where(finding, block)}`,
+    `a rule of another program ${stops(finding)} ${partOf(block)}${finding.variant === 'lost-replies' ? 'replies' : `packets${from(block)}`}${where(finding, block)}`,
   ST403: ({gist}) => gist ?? 'a rule on the path cannot be evaluated',
   ST501: ({gist}) => gist ?? 'both backends of iptables hold Service rules',
   ST502: byVariant('rules of another proxy mode are left behind', {
@@ -366,8 +366,16 @@ function partOf(block: FindingBlock): string {
   return parts.size === 1 && block.finding.isShareOfOne !== true ? `${[...parts][0]}% of the ` : 'a part of the ';
 }
 
-/** The targets of iptables and nftables that refuse packets. */
+/** What its rules do to packets, if it is one thing: one that changes an address or a mark makes the kernel lose them. */
+function stops({actual = []}: Finding): string {
+  const all = new Set(actual.map(({text}) => (refusing.test(text) ? 'refuses' : dropping.test(text) ? 'drops' : 'loses')));
+  const [verb] = all;
+  return all.size > 1 || verb === undefined ? 'drops or refuses' : verb;
+}
+
+/** The targets of iptables and nftables that refuse packets, and those that drop them. */
 const refusing = /-j REJECT|\breject\b/;
+const dropping = /-j DROP|\bdrop\b/;
 
 /** The targets of iptables and nftables that exempt packets from connection tracking, and so from DNAT. */
 const untracked = /-j NOTRACK|-j CT .*--notrack|\bnotrack\b/;

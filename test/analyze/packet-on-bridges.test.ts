@@ -106,3 +106,18 @@ test('an endpoint has no address of the node, also where the interfaces of the n
   const [answer] = askNodes({source: '10.244.11.9', destination: 'shop/web', port: '80'}, given.snapshot(), name => name === 'node-a');
   expect(new Set(answer?.outcomes.map(({verdict}) => verdict))).toEqual(new Set(['drop']));
 });
+
+test.each([
+  [undefined, 'reject'],
+  ['nftables/1.36', 'reject'],
+  // kube-ipvs0 may have it.
+  ['ipvs/1.36', 'undecided'],
+])(
+  'a cluster IP is no address of the node but in IPVS mode, where the interfaces of the node were not read (%s)',
+  async (capture, verdict) => {
+    const given = await scenario(capture);
+    for (const file of ['addresses.json', 'kube-ipvs0.json']) given.file('node-a', file, null);
+    const [answer] = askNodes({source: '10.244.11.9', destination: 'shop/empty', port: '80'}, given.snapshot(), name => name === 'node-a');
+    expect(answer?.outcomes.map(outcome => outcome.verdict)).toEqual([verdict]);
+  },
+);

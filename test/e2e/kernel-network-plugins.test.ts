@@ -53,7 +53,7 @@ const vxlan = {'flannel.1': {info_kind: 'vxlan', info_data: {id: 1, local: '172.
 const strayed = 'packets for endpoints on node-b (10.244.12.9, 10.244.12.4, 10.244.12.8) go to the default gateway';
 const podLost = {
   commands: ['link del azv4'],
-  says: 'packets for endpoints on this node (10.244.11.4) go to the default gateway 172.18.0.1, while those for others here go to',
+  says: 'packets for endpoints on this node (10.244.11.4) go to the default gateway 172.18.0.1, while pods here have interfaces of their own',
 };
 
 const setups: readonly Setup[] = [

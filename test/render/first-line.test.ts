@@ -269,7 +269,7 @@ describe('the first line says what happens, not that something is wrong', () => 
     ],
     [
       // The rule also takes the replies to the few connections whose masqueraded port is one of these: it is one cause.
-      'infra/dual and 11 more Services on node-b: a rule of another program drops or refuses packets at their node ports (ST402); 14 errors',
+      'infra/dual and 11 more Services on node-b: a rule of another program drops packets at their node ports (ST402); 14 errors',
       given =>
         given
           .rules('node-b')
@@ -294,7 +294,7 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').insertBefore(['-A FORWARD', 'KUBE-PROXY-FIREWALL'], '-A FORWARD -j MARK --set-xmark 0x0/0xffffffff'),
     ],
     [
-      'node-b: a rule of another program drops or refuses replies of 18 Services (ST402); 1 error',
+      'node-b: a rule of another program drops replies of 18 Services (ST402); 1 error',
       given => given.rules('node-b').insertBefore(['-A FORWARD', 'KUBE-PROXY-FIREWALL'], '-A FORWARD -p tcp -m tcp --sport 8080 -j DROP'),
     ],
     [
@@ -492,11 +492,9 @@ test('in a report of one Service its name comes first, also where a rule concern
     headlineOf(
       diagnose(given.snapshot(), {toolVersion: '0.0.0', selects: ({metadata: {name}}) => names.length === 0 || names.includes(name)}),
     );
-  expect(lineOf()).toMatch(/^FAULTY: node-a: a rule of another program drops or refuses packets to \d+ Services \(ST402\)/);
-  expect(lineOf('web')).toMatch(
-    /^FAULTY: shop\/web and \d+ more Services on node-a: a rule of another program drops or refuses packets \(ST402\)/,
-  );
-  expect(lineOf('web', 'leaving')).toMatch(/^FAULTY: node-a: a rule of another program drops or refuses packets to \d+ Services \(ST402\)/);
+  expect(lineOf()).toMatch(/^FAULTY: node-a: a rule of another program drops packets to \d+ Services \(ST402\)/);
+  expect(lineOf('web')).toMatch(/^FAULTY: shop\/web and \d+ more Services on node-a: a rule of another program drops packets \(ST402\)/);
+  expect(lineOf('web', 'leaving')).toMatch(/^FAULTY: node-a: a rule of another program drops packets to \d+ Services \(ST402\)/);
 });
 
 test('one jump from table filter that is missing is told by itself', async () => {

@@ -16,7 +16,7 @@ const {version} = packageJson;
 const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches|packet-in-map|cilium-checks)\.ts$/;
 /** Checks of such objects, and of routes, which find nothing there: their codes are all that is left of them, and empty lists of what others ask. */
 const checksOfApi =
-  /\/checks\/(?:objects\/[\w-]+|kernel\/(?:st61[124]-[\w-]+|facts-checks)|st11[89]-[\w-]+|st904-[\w-]+|promise-checks|traffic-checks)\.ts$/;
+  /\/checks\/(?:objects\/[\w-]+|kernel\/(?:st61[1-4]-[\w-]+|facts-checks)|st11[89]-[\w-]+|st904-[\w-]+|promise-checks|traffic-checks)\.ts$/;
 
 function codesIn(path: string): string {
   const text = readFileSync(path, 'utf8');

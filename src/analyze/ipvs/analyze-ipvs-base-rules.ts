@@ -66,9 +66,10 @@ function isReportedHere({kind, rule, owner}: BaseRuleDifference, {expected, rule
 function tableGone(table: string): NodeSymptom {
   const what = `table ${table} holds none of kube-proxy's rules`;
   // IPVS serves Services without them.
-  if (table === 'nat') return {kind: 'postrouting-broken', ...withEffect(what, unmasqueraded), expected: [], actual: []};
+  const base = {kind: 'no-service-rules', expected: [], actual: []} as const;
+  if (table === 'nat') return {...base, variant: 'nothing-masqueraded', ...withEffect(what, unmasqueraded)};
   const effect = 'loadBalancerSourceRanges are not enforced, and ports of the node answer on the addresses of Services';
-  return {kind: 'no-service-rules', severity: 'warning', ...withEffect(what, effect), expected: [], actual: []};
+  return {...base, severity: 'warning', ...withEffect(what, effect)};
 }
 
 /** The one rule that detects pods differs, and nothing else. */

@@ -322,7 +322,7 @@ describe('the base rules of iptables', () => {
     });
     // Virtual servers still serve pods: nothing is masqueraded, and not "no Service works".
     expect(flushed.map(({code, severity, message}) => [code, severity, message])).toEqual([
-      ['ST302', 'error', containing("table nat holds none of kube-proxy's rules: clients outside the cluster may get no reply")],
+      ['ST305', 'error', containing("table nat holds none of kube-proxy's rules: clients outside the cluster may get no reply")],
     ]);
   });
 
