@@ -199,7 +199,7 @@ const ofVariants: Readonly<Partial<Record<Variant, Effect>>> = {
   'has-backend': {effect: 'have connections for NAME sent to ENDPOINT'},
   'lost-host-port': {who: 'clients of the host port', effect: 'do not reach its pod', share: 1},
   'address-of-no-node': {who: 'clients whose packets get that address', effect: noReply},
-  'nothing-masqueraded': unmasqueraded,
+  unmasqueraded,
   'no-refusal': {who: 'clients of Services without endpoints', effect: 'wait until they time out', share: 0},
 };
 const byVariant = new Map<string | undefined, Effect>(Object.entries(ofVariants));

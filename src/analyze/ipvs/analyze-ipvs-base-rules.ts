@@ -67,7 +67,7 @@ function tableGone(table: string): NodeSymptom {
   const what = `table ${table} holds none of kube-proxy's rules`;
   // IPVS serves Services without them.
   const base = {kind: 'no-service-rules', expected: [], actual: []} as const;
-  if (table === 'nat') return {...base, variant: 'nothing-masqueraded', ...withEffect(what, unmasqueraded)};
+  if (table === 'nat') return {...base, variant: 'unmasqueraded', ...withEffect(what, unmasqueraded)};
   const effect = 'loadBalancerSourceRanges are not enforced, and ports of the node answer on the addresses of Services';
   return {...base, severity: 'warning', ...withEffect(what, effect)};
 }
