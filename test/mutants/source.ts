@@ -32,8 +32,9 @@ export default defineConfig({
   plugins: mutant === undefined ? [] : [mutate(JSON.parse(mutant) as Mutant)],
   test: {
     ...common,
-    // Node.js would load the file as it is.
+    // Node.js would load the file as it is, and the cache of vitest has it without the change.
     experimental: {viteModuleRunner: true},
+    fsModuleCache: false,
     include: [
       'test/{analyze,checks,compare,diagnosis,diff,expect,incidents,model,parse,preview,redact,render,trace,traffic}/**/*.test.ts',
       'test/laws.test.ts',
