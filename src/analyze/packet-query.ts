@@ -109,8 +109,7 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   const isNodePort = () =>
     onNode !== null &&
     walkNode(here, {...sent, source: onNode, destination: onNode}, {others}).some(({destination}) => destination !== null);
-  // Where chains that pasted text leaves out are asked for, there is one of any name.
-  const unseen = !readsServers && (here.shown ?? rules).iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
+  const unseen = !readsServers && isOfIpvs(here.shown ?? rules);
   const isOwn = environment.isLocal(packet.destination);
   const isLocal = isOwn === true;
   // In IPVS mode the node may have the address without that being read.
@@ -127,6 +126,11 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
     outcomes: here.shown === undefined ? seen : seen.map(outcome => besideRules(outcome, {query, node, shown: here.shown})),
     ...(own ? {} : {space, senders: spaceText(space, query.family)}),
   };
+}
+
+/** A chain that kube-proxy writes in IPVS mode alone. Where text leaves out chains that are asked for, there is one of any name. */
+function isOfIpvs({iptables}: Pick<PacketRules, 'iptables'>): boolean {
+  return iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
 }
 
 /** What pasted text says beside its rules of the packet, or of where it is sent. */
@@ -243,12 +247,12 @@ function walkNode(
 ): readonly PacketOutcome[] {
   const {facts, rules, shown} = node;
   const misled = misledDoubt(node, others);
-  const {environment: base, readsServers} = settingOf(node);
-  // IPVS mode alone gives the node the cluster IPs.
-  const isIpvs = readsServers || shown !== undefined || rules.iptables?.chain('nat', 'KUBE-LOAD-BALANCER') !== undefined;
+  const {environment: base, readsServers, bound} = settingOf(node);
+  // IPVS mode gives the node the cluster IPs, and pasted text may not show that it is one of it.
+  const mayHoldClusterIPs = readsServers || shown !== undefined || isOfIpvs(rules);
   // Where the addresses of the node were not read, those that others have are none of its own.
   const isElsewhere = (address: Address): boolean => {
-    if (!isIpvs && others.isClusterIP?.(address.text) === true) return true;
+    if (!mayHoldClusterIPs && others.isClusterIP?.(address.text) === true) return true;
     const holder = others.nodeOf(address.text);
     const isPod = holder === facts.name && holds(podsHere(facts, address.family), address.value);
     return isPod || (holder !== null && holder !== facts.name);
@@ -273,7 +277,6 @@ function walkNode(
     ]),
     environment: sender === undefined ? environment : {...environment, sender},
   };
-  const {bound} = settingOf(node);
   const isUnbound = bound?.includes(packet.destination.text) === false;
   const outcomes =
     shown === undefined
@@ -281,7 +284,7 @@ function walkNode(
       : walkShown(rules, shown, {
           ...walked,
           isUnbound,
-          servers: settingOf(node).readsServers ? 'all' : (shownInPart(node.node, packet) ?? 'none'),
+          servers: readsServers ? 'all' : (shownInPart(node.node, packet) ?? 'none'),
           isOfService: others.isClusterIP?.(packet.destination.text) === true,
         });
   return outcomes.map(outcome => acrossBridge(outcome, {packet, environment, facts, rules}));

@@ -277,7 +277,8 @@ function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase):
 function foundChange({paths, before, after}: Sides, found: ChangeCase, isUnusedPort: boolean): FoundChange {
   const {packet, space} = found.probe;
   const change = previewChange(found);
-  if (!paths) return {change, space, isUnusedPort};
+  // Of an unused port only what happens is told, for all Services.
+  if (!paths || isUnusedPort) return {change, space, isUnusedPort};
   const withRules = {before: withPaths(before, packet, change.before), after: withPaths(after, packet, change.after)};
   return {change: {...change, ...withRules}, space, isUnusedPort};
 }

@@ -2,7 +2,16 @@ import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
 import {type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {readsEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import {families, familyOf} from '../../model/address.ts';
-import {type EndpointSliceObject, type PodObject, type ServiceObject, type SlicePort, selectorText} from '../../model/api-objects.ts';
+import {
+  type EndpointAddress,
+  type EndpointsObject,
+  type EndpointSliceObject,
+  type PodObject,
+  type ServiceObject,
+  type SlicePort,
+  selectorText,
+} from '../../model/api-objects.ts';
+import {once} from '../../model/once.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
 import {addressesOfPod} from '../../expect/own-pods.ts';
@@ -114,16 +123,23 @@ function looseSlice({metadata: {namespace = 'default'}}: ServiceObject, {endpoin
 
 /** Endpoints of a Service with a selector are not copied to EndpointSlices, so that what somebody writes there is not used. */
 function unusedEndpoints({port: {object, family}, set}: PortEntry, {api, proxy}: ClusterContext): string {
-  if (set.endpoints.length > 0 || !hasSelector(object) || readsEndpoints(proxy.version, proxy.gates) || api.endpointSlices === null)
-    return '';
-  const own = api.endpoints?.find(({metadata}) => namespacedName(metadata) === namespacedName(object.metadata));
-  const written = (own?.subsets ?? [])
-    .flatMap(({addresses}) => addresses ?? [])
-    .flatMap(({ip}) => (ip !== undefined && familyOf(ip) === family ? [ip] : []));
+  if (set.endpoints.length > 0 || api.endpointSlices === null) return '';
+  const written = unreadAddresses(object, {api, proxy}).flatMap(({ip}) => (ip !== undefined && familyOf(ip) === family ? [ip] : []));
   return written.length === 0
     ? ''
     : `. Its Endpoints object has ${someOf(written)}, which kube-proxy does not use: Endpoints of a Service with a selector are not copied to EndpointSlices`;
 }
+
+/** The addresses of the Endpoints object of a Service with a selector, where kube-proxy reads slices. */
+function unreadAddresses(object: ServiceObject, {api, proxy}: Pick<ClusterContext, 'api' | 'proxy'>): readonly EndpointAddress[] {
+  if (api.endpoints === null || !hasSelector(object) || readsEndpoints(proxy.version, proxy.gates)) return [];
+  const own = endpointsByName(api.endpoints).get(namespacedName(object.metadata));
+  return (own?.subsets ?? []).flatMap(({addresses}) => addresses ?? []);
+}
+
+const endpointsByName = once(
+  (all: readonly EndpointsObject[]) => new Map(all.map(object => [namespacedName(object.metadata), object] as const)),
+);
 
 /** Null if the pods were not read. */
 function matchingPods({metadata, spec}: ServiceObject, {pods, podsOf}: ApiObjects): readonly PodObject[] | null {
@@ -226,14 +242,12 @@ export const duplicateEndpoint: Check<'ST103'> = {
 };
 
 /** The controller writes Endpoints and slices of a Service with a selector, and each address with its pod. Without any slice, ST101 says it. */
-function addedByHand(object: ServiceObject, {api, view, proxy}: ClusterContext): readonly string[] {
-  if (api.endpoints === null || !hasSelector(object) || readsEndpoints(proxy.version, proxy.gates)) return [];
-  const service = namespacedName(object.metadata);
-  const own = api.endpoints.find(({metadata}) => namespacedName(metadata) === service);
-  const slices = view.slicesOf(service, proxy).flatMap(({endpoints}) => endpoints ?? []);
+function addedByHand(object: ServiceObject, context: ClusterContext): readonly string[] {
+  const byHand = unreadAddresses(object, context).flatMap(({ip, targetRef}) => (ip === undefined || targetRef !== undefined ? [] : [ip]));
+  if (byHand.length === 0) return [];
+  const slices = context.view.slicesOf(namespacedName(object.metadata), context.proxy).flatMap(({endpoints}) => endpoints ?? []);
   const inSlices = new Set(slices.flatMap(({addresses}) => addresses ?? []));
-  const addresses = inSlices.size === 0 ? [] : (own?.subsets ?? []).flatMap(subset => subset.addresses ?? []);
-  return addresses.flatMap(({ip, targetRef}) => (ip === undefined || targetRef !== undefined || inSlices.has(ip) ? [] : [ip]));
+  return inSlices.size === 0 ? [] : byHand.filter(ip => !inSlices.has(ip));
 }
 
 function describe({slice, ready, terminating, nodeName, hostPort}: Endpoint): string {
