@@ -99,6 +99,16 @@ describe('real servers of IPVS', () => {
   });
 });
 
+test('virtual servers without a real server are told in lines of a list, unless a filter took these', () => {
+  const rows = 'TCP  203.0.113.10:443 lc\nTCP  10.96.1.2:1112 lc\n  -> 10.244.1.28:1112             Masq    1      0          0\n\n';
+  expect(said(rows)).toMatch(/^no real server is shown for 203\.0\.113\.10:443: unless the text leaves some out, connections are refused/);
+  expect(said('TCP  203.0.113.10:443 rr\n\n')).toMatch(
+    /^no real server is shown for 203\.0\.113\.10:443: .* Local external traffic policy/,
+  );
+  expect(said(`# ipvsadm -Ln | grep 443\n${rows}`)).toBe('');
+  expect(said(rows.replace('lc\nTCP', 'lc\n...\nTCP'))).toBe('');
+});
+
 test('an external IP that no rule has is told, whatever its type', () => {
   const row = 'NAME  TYPE       CLUSTER-IP   EXTERNAL-IP  PORT(S)  AGE\nweb   ClusterIP  10.96.0.1    192.0.2.7    443/TCP  3d\n\n';
   expect(said(row + chain(kubernetes))).toMatch(

@@ -104,6 +104,15 @@ describe('KUBE-IPVS-FILTER', () => {
     );
     expect(said(filter('KUBE-LOAD-BALANCER', 'KUBE-EXTERNAL-IP-LOCAL') + sets)).toBe('');
   });
+
+  test('refuses external IPs of a Local policy where it does not ask for their set', () => {
+    const before = filter('KUBE-LOAD-BALANCER', 'KUBE-EXTERNAL-IP');
+    const policy = 'When changing the `externalTrafficPolicy` to `Local` clients outside are refused.\n';
+    expect(said(policy + before)).toMatch(/^KUBE-IPVS-FILTER refuses external IPs of Services with the external traffic policy Local: /);
+    expect(said(`  externalTrafficPolicy: Local\n${before}`)).toContain('since 1.28.6, 1.29.2 and 1.30');
+    expect(said(`  externalTrafficPolicy: Cluster\n${before}`)).toBe('');
+    expect(said(policy + filter('KUBE-EXTERNAL-IP', 'KUBE-EXTERNAL-IP-LOCAL'))).toBe('');
+  });
 });
 
 test('a Service whose namespace was left out of the comments is named', () => {

@@ -16,6 +16,14 @@ describe('forwarding that is off', () => {
     expect(said(`$ cat /proc/sys/net/ipv4/ip_forward\n0\n${rules}`)).toMatch(off);
   });
 
+  test('is told without rules, too, as bridges that pass rules by', () => {
+    expect(noDump(Buffer.from('$ cat /proc/sys/net/ipv4/ip_forward\n0\n'))).toMatch(
+      /^has no rules, and shows: net\.ipv4\.ip_forward is 0: /,
+    );
+    expect(noDump(Buffer.from('net.bridge.bridge-nf-call-iptables = 0\n'))).toContain('bridge-nf-call-iptables is 0: where pods are on a');
+    expect(noDump(Buffer.from('net.ipv4.ip_forward = 1\nnet.bridge.bridge-nf-call-iptables = 1\n'))).not.toContain('shows');
+  });
+
   test.each([
     ['it was turned on below', 'net.ipv4.ip_forward = 0\n# sysctl -w net.ipv4.ip_forward=1\nnet.ipv4.ip_forward = 1\n'],
     ['it is that of a pod', '$ kubectl exec web -- sysctl net.ipv4.ip_forward\nnet.ipv4.ip_forward = 0\n'],

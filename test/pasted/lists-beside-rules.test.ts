@@ -42,6 +42,14 @@ describe.each([
   });
 });
 
+test('rules for a Service without a ready endpoint in a list are told with doubt: pods that end may still serve', () => {
+  const rules = rulesOf('shop/web', '10.244.1.9:80');
+  const served = /^shop\/web:http sends to 10\.244\.1\.9:80, and kubectl lists no ready endpoint for it: .*, or these pods are about to go/;
+  for (const list of [described, got]) expect(said(list('<none>') + rules)).toMatch(served);
+  const both = rules + rulesOf('test/web', '10.244.1.7:80', 'KUBE-SVC-UCOU7JCQXEZGVUNU');
+  expect(said(`NAME   ENDPOINTS   AGE\nweb    <none>      3d\n\n${both}`)).not.toContain('no ready endpoint');
+});
+
 test('the trace draws it as stale, and the first line says it', () => {
   const report = traceText(snapshotOfText(described('10.244.1.5:80') + rulesOf('shop/web', '10.244.1.9:80')));
   expect(headlineOf(report)).toMatch(

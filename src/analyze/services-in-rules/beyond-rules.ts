@@ -27,6 +27,7 @@ export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets, nf
     lackedByHosts(lines),
     unroutedEndpoints(lines, traces),
     rulesets.flatMap(ruleset => refusedAddresses(ruleset, ipsetsOf(node))),
+    rulesets.flatMap(ruleset => refusesLocal(ruleset, lines)),
     lackedLoops(lines, ipsetsOf(node), traces),
     silentServers(lines),
     stuckConnections(lines, listed),
@@ -117,6 +118,16 @@ function leftBehind(lines: readonly string[], {services}: Listed, traces: readon
 /** What leaves rows out of a list of Services. */
 const shortened =
   /^\s*(?:\.{3,}|…)|\sLoadBalancer\s.*\.{3}\s|\bget\b.*\b(?:svc|services?|all)\b.*(?:\||\s-l|--(?:selector|field-selector))/;
+
+/** A filter of IPVS mode without a rule that lets external IPs of a Local policy through, beside a Service that has this policy. */
+function refusesLocal({tables}: Ruleset, lines: readonly string[]): string | readonly string[] {
+  const filter = tables.get('filter')?.chains.get('KUBE-IPVS-FILTER');
+  const asked = filter?.complete === true ? filter.rules().map(rule => matchOptionOf(rule, '--match-set')) : [];
+  if (!asked.includes('KUBE-IPVS-IPS') || !asked.includes('KUBE-EXTERNAL-IP') || asked.includes('KUBE-EXTERNAL-IP-LOCAL')) return [];
+  return lines.some(line => /\bexternalTrafficPolicy\W+(?:to\W+)?Local\b/i.test(line))
+    ? 'KUBE-IPVS-FILTER refuses external IPs of Services with the external traffic policy Local: it does not ask KUBE-EXTERNAL-IP-LOCAL, as kube-proxy does since 1.28.6, 1.29.2 and 1.30'
+    : [];
+}
 
 /** Addresses that IPVS mode refuses where no set that the filter lets through has them. */
 function refusedAddresses({tables}: Ruleset, sets: ReadonlyMap<string, IpSet>): readonly string[] {

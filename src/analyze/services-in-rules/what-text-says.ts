@@ -13,9 +13,8 @@ import {capturedPackets, waitingConnections} from '../../parse/pasted/captured-p
 import {objectRelations} from '../../parse/pasted/client-errors.ts';
 import {type Listed, listedIn, type ListedService} from '../../parse/pasted/listed-objects.ts';
 import {unservedIn} from '../../parse/pasted/listed-state.ts';
-import {isTableFull, refusingHosts, stoppedPackets} from '../../parse/pasted/kernel-lines.ts';
+import {isTableFull, refusingHosts, stoppedPackets, switchedOff} from '../../parse/pasted/kernel-lines.ts';
 import {wholeText} from '../../parse/pasted/split-text.ts';
-import {parseSysctls} from '../../parse/network-facts.ts';
 import {endOfTrace, tracedPackets} from '../../parse/pasted/traced-packets.ts';
 import {beyondRules} from './beyond-rules.ts';
 import {type TakenEntry, takenEntries} from './taken-before.ts';
@@ -52,10 +51,11 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
   return [
     ...tracesEnd(lines, rulesets),
     ...stoppedByFirewalls(lines),
-    ...told(switchedOff(node)),
+    ...told(switchedOff(fileText(node, 'sysctls'), {hasSix: node.files.includes('ip6tables-save')})),
     ...lackedEntries({...rules, nft, servers, node}, listed, traces),
     ...besideLists(node, listed, traces),
     ...emptyServers(lines, servers),
+    ...(node.files.includes('ipvsadm-part') ? bareServers(lines, servers) : []),
     ...told(withoutLocalServers(servers, listed)),
     ...unboundAddresses(node, listed, traces),
     ...told([besideLog(lines, traces), unserved ?? [], listed.faults, objectRelations(lines, listed)].flat()),
@@ -130,7 +130,20 @@ function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[
       about: [hostPort, ...addressesOf(entries)],
     };
   });
-  return [...stale, ...lackedEndpoints(listed, traces)];
+  return [...stale, ...servedWithoutList(node, listed, traces), ...lackedEndpoints(listed, traces)];
+}
+
+/** Services of which kubectl lists no ready endpoint, and whose cluster IPs lead to some. */
+function servedWithoutList({name: node}: NodeDump, {empty}: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
+  return traces.flatMap(({node: own, service, port, entries}) => {
+    // Without its namespace a name may be that of another Service.
+    const isAlone = traces.every(({service: {namespace, name}}) => name !== service.name || namespace === service.namespace);
+    if (own !== node || !(empty.has(namespacedName(service)) || (isAlone && empty.has(service.name)))) return [];
+    const sent = entries.flatMap(({entry, endpoints}) => (entry.kind === 'clusterIP' ? endpoints.map(({hostPort}) => hostPort) : []));
+    if (sent.length === 0) return [];
+    const text = `${servicePortText(service, port)} sends to ${someOf([...new Set(sent)])}, and kubectl lists no ready endpoint for it: kube-proxy does not follow, or these pods are about to go and still serve`;
+    return {text, about: [...sent, ...addressesOf(entries)]};
+  });
 }
 
 function addressesOf(entries: PortTrace['entries']): readonly string[] {
@@ -317,20 +330,6 @@ function stoppedByFirewalls(lines: readonly string[]): readonly TextFact[] {
 /** Of packets that a log names: clients try again from other ports. */
 const maxStopped = 3;
 
-function switchedOff(node: NodeDump): readonly string[] {
-  const switches = parseSysctls(fileText(node, 'sysctls')) ?? new Map<string, string>();
-  return [
-    switches.get('net.bridge.bridge-nf-call-iptables') === '0'
-      ? 'net.bridge.bridge-nf-call-iptables is 0: where pods are on a bridge (cni0, docker0), one does not reach a cluster IP by an endpoint on its own node'
-      : [],
-    ['net.ipv4.ip_forward', 'net.ipv6.conf.all.forwarding'].flatMap(name =>
-      switches.get(name) === '0' && (name.includes('ipv4') || node.files.includes('ip6tables-save'))
-        ? `${name} is 0: the node forwards no packet, so that its pods reach no other pod by a Service, and node ports lead to no pod`
-        : [],
-    ),
-  ].flat();
-}
-
 /** Virtual servers that a list shows without real servers, and those that it shows twice with other ones. */
 function emptyServers(lines: readonly string[], {servers, contradiction}: ReturnType<typeof parseIpvsadm>): readonly TextFact[] {
   const [, name = ''] = contradiction === null ? [] : (/^\s*(?:TCP|UDP|SCTP)\s+(\S+)/.exec(lines[contradiction - 1] ?? '') ?? []);
@@ -341,6 +340,15 @@ function emptyServers(lines: readonly string[], {servers, contradiction}: Return
   const others = someOf(first.realServers.map(({hostPort}) => hostPort));
   const text = `virtual server ${name} has ${how} on line ${contradiction}, and ${others} on line ${first.line}: the lists are of several nodes or times, and some of them are out of date`;
   return [{text, about: [name]}];
+}
+
+/** Virtual servers that a part of a list shows without real servers, where no filter took these. */
+function bareServers(lines: readonly string[], {servers}: ReturnType<typeof parseIpvsadm>): readonly TextFact[] {
+  if (lines.some(line => /\bipvsadm\b.*\||^\s*(?:\.{3}|…)/.test(line))) return [];
+  const bare = servers.flatMap(({realServers, address, port}) => (realServers.length === 0 ? joinHostPort(address, port) : []));
+  if (bare.length === 0) return [];
+  const text = `no real server is shown for ${someOf(bare)}: unless the text leaves some out, connections are refused there, as kube-proxy does for a Service without endpoints, and for a Local external traffic policy without one on this node`;
+  return [{text, about: bare}];
 }
 
 /** Node ports and addresses of load balancers without a real server, of Services whose cluster IP has some. */

@@ -1,4 +1,5 @@
 import {joinHostPort} from '../../model/address.ts';
+import {parseSysctls} from '../network-facts.ts';
 
 /** Lines of `sysctl` about forwarding, with the last value of each; null if there are none. Those of a pod are its own. */
 export function listedSwitches(lines: readonly string[]): string | null {
@@ -15,6 +16,22 @@ export function listedSwitches(lines: readonly string[]): string | null {
     if (file !== undefined && read !== undefined) values.set(file.replaceAll('/', '.'), read.trim());
   }
   return values.size === 0 ? null : [...values].map(([name, value]) => `${name} = ${value}\n`).join('');
+}
+
+/** What `listedSwitches` shows to be off, of the families that the node has rules of. */
+export function switchedOff(switches: string, {hasSix}: {readonly hasSix: boolean}): readonly string[] {
+  const values = parseSysctls(switches) ?? new Map<string, string>();
+  const forwarding = ['net.ipv4.ip_forward', ...(hasSix ? ['net.ipv6.conf.all.forwarding'] : [])].filter(name => values.get(name) === '0');
+  return [
+    ...(values.get('net.bridge.bridge-nf-call-iptables') === '0'
+      ? [
+          'net.bridge.bridge-nf-call-iptables is 0: where pods are on a bridge (cni0, docker0), one does not reach a cluster IP by an endpoint on its own node',
+        ]
+      : []),
+    ...forwarding.map(
+      name => `${name} is 0: the node forwards no packet, so that its pods reach no other pod by a Service, and node ports lead to no pod`,
+    ),
+  ];
 }
 
 /** Lines that a command prints. */

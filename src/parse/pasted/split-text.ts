@@ -10,7 +10,7 @@ import {type ClientError, clientErrors, refusedClients} from './client-errors.ts
 import {listedIn, listedObjects} from './listed-objects.ts';
 import {listedSettings} from './listed-ranges.ts';
 import {endOfTrace, tracedPackets} from './traced-packets.ts';
-import {isTableFull, listedSwitches, refusingHosts, stoppedPackets} from './kernel-lines.ts';
+import {isTableFull, listedSwitches, refusingHosts, stoppedPackets, switchedOff} from './kernel-lines.ts';
 import {asSavedSets, listedDevice, unservedIn} from './listed-state.ts';
 import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate, withoutRowMark} from '../iptables/pasted-text.ts';
 
@@ -57,6 +57,7 @@ export function answerOfText(content: Buffer): string | null {
     ...tracedPackets(lines).map(packet => endOfTrace(packet, [])),
     ...[...stoppedPackets(lines), ...refusingHosts(lines)].map(({text}) => text),
     ...(isTableFull(lines) ? ['the table of connections is full, and the kernel drops packets of new ones'] : []),
+    ...switchedOff(listedSwitches(lines) ?? '', {hasSix: false}),
     ...commandAnswers(lines),
     ...[...capturedPackets(lines), ...waitingConnections(lines, lines.join('\n'))].map(({text}) => text),
     ...refusedClients(lines, listedIn(lines)),
