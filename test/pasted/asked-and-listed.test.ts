@@ -56,6 +56,47 @@ describe('a client', () => {
   });
 });
 
+describe('the address of a load balancer', () => {
+  const balanced = [
+    'speaker-2fgtr of metallb-system runs',
+    'NAME   TYPE           CLUSTER-IP    EXTERNAL-IP    PORT(S)          AGE',
+    'shop   LoadBalancer   10.96.7.7     192.0.2.28     8080:31808/TCP   9d',
+    '',
+  ];
+
+  test('that no packet reaches is asked where no speaker announces it', () => {
+    for (const why of [late, 'No route to host'])
+      expect(answer(...balanced, curl('192.0.2.28', 8080, why))).toContain('192.0.2.28 is the load-balancer address of shop, which nodes');
+    expect(answer(...balanced, curl('192.0.2.28', 8080, refused))).not.toContain('no speaker announces');
+  });
+
+  test.each(['192.0.2.128', '192.0.2.8', '192.0.2.29'])('is told where a client asks for %s, one digit apart', asked => {
+    expect(answer(...balanced, curl(asked, 8080, late))).toContain(
+      `${asked} is asked at port 8080, and no list has it: the address that kubectl lists for that port is 192.0.2.28`,
+    );
+    expect(answer(...balanced, curl(asked, 8081, late))).not.toContain('no list has it');
+  });
+
+  test('is not meant where a client asks for another one', () => {
+    expect(answer(...balanced, curl('192.0.2.141', 8080, late))).not.toContain('no list has it');
+  });
+});
+
+test('a pod that does not answer ping is told with its name: no rule of a Service is asked', () => {
+  const pods = [
+    'NAME    READY   STATUS    RESTARTS   AGE   IP           NODE',
+    'dns-5   1/1     Running   0          3d    10.244.0.20  node-b',
+    '',
+  ];
+  const ping = (lost: number) => [
+    'PING 10.244.0.20 (10.244.0.20): 56 data bytes',
+    '--- 10.244.0.20 ping statistics ---',
+    `5 packets transmitted, ${lost === 0 ? 5 : 0} packets received, ${lost}% packet loss`,
+  ];
+  expect(answer(...pods, ...ping(100))).toContain('pod dns-5 does not answer ping at its own address (10.244.0.20)');
+  expect(answer(...pods, ...ping(0))).not.toContain('does not answer');
+});
+
 describe('manifests', () => {
   const service = [
     'apiVersion: v1',

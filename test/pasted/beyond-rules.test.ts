@@ -115,6 +115,18 @@ describe('KUBE-IPVS-FILTER', () => {
   });
 });
 
+test('session affinity is told where somebody sees one endpoint alone', () => {
+  const picks = ['AAAAAAAAAAAAAAAA', 'BBBBBBBBBBBBBBBB'].map(
+    name =>
+      `-A KUBE-SVC-ZNSSLI3AQWWJ3FJA -m comment --comment "shop/web:http -> 10.244.1.5:80" -m recent --rcheck --seconds 10800 --reap --name KUBE-SEP-${name} --mask 255.255.255.255 --rsource -j KUBE-SEP-${name}\n`,
+  );
+  const plain = picks.map(rule => rule.replace(/-m recent.*--rsource /, ''));
+  const kept = 'shop/web:http has session affinity by client IP (10800 s): all connections of one address';
+  expect(said(`All requests always land on one pod.\n${picks.join('')}`)).toContain(kept);
+  expect(said(picks.join(''))).not.toContain('affinity');
+  expect(said(`All requests always land on one pod.\n${plain.join('')}`)).not.toContain('affinity');
+});
+
 test('a Service whose namespace was left out of the comments is named', () => {
   const rule = (comment: string) =>
     `-A KUBE-SERVICES -p tcp -m comment --comment "${comment}" -m addrtype --dst-type LOCAL -m tcp --dport 31218 -j REJECT --reject-with icmp-port-unreachable\n`;

@@ -174,8 +174,7 @@ export function describeRules(ruleset: Ruleset): string {
   const {ruleCount, chainCount} = ruleset;
   const names = servicePortNames(ruleset);
   const of = names.length === 0 ? '' : ` (of ${someOf(names, {max: 4, noun: 'Service port'})})`;
-  const nothing = servesNothing(ruleset) ? '; KUBE-SERVICES of table nat is empty and serves no Service' : '';
-  return `${plural(ruleCount, 'rule')} in ${plural(chainCount, 'chain')} of table ${tables}${of}${nothing}`;
+  return `${plural(ruleCount, 'rule')} in ${plural(chainCount, 'chain')} of table ${tables}${of}`;
 }
 
 function servicePortNames(ruleset: Ruleset): readonly string[] {

@@ -28,6 +28,7 @@ export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets, nf
     unroutedEndpoints(lines, traces),
     rulesets.flatMap(ruleset => refusedAddresses(ruleset, ipsetsOf(node))),
     rulesets.flatMap(ruleset => refusesLocal(ruleset, lines)),
+    rulesets.flatMap(ruleset => keptAtOne(ruleset, lines)),
     lackedLoops(lines, ipsetsOf(node), traces),
     silentServers(lines),
     stuckConnections(lines, listed),
@@ -118,6 +119,19 @@ function leftBehind(lines: readonly string[], {services}: Listed, traces: readon
 /** What leaves rows out of a list of Services. */
 const shortened =
   /^\s*(?:\.{3,}|…)|\sLoadBalancer\s.*\.{3}\s|\bget\b.*\b(?:svc|services?|all)\b.*(?:\||\s-l|--(?:selector|field-selector))/;
+
+/** Session affinity, where somebody sees all requests at one endpoint. */
+function keptAtOne({tables}: Ruleset, lines: readonly string[]): readonly string[] {
+  const sees = /\b(?:one|same|single) (?:pod|endpoint|backend|replica)\b|\buneven|\bnot (?:evenly |being )?(?:balanced|distributed)/i;
+  if (!lines.some(line => !/^-A|\/\*/.test(line) && sees.test(line))) return [];
+  const picks = [...(tables.get('nat')?.chains.startingWith('KUBE-SVC-', 'KUBE-SVL-') ?? [])].flatMap(chain => chain.rules());
+  const kept = picks.filter(rule => matchOptionOf(rule, '--seconds') !== undefined);
+  return [...Map.groupBy(kept, rule => matchOptionOf(rule, '--comment')?.replace(/ -> .*/, ''))].flatMap(([name, [rule]]) =>
+    name === undefined || rule === undefined
+      ? []
+      : `${name} has session affinity by client IP (${matchOptionOf(rule, '--seconds')} s): all connections of one address, such as that of a proxy before it, go to one endpoint`,
+  );
+}
 
 /** A filter of IPVS mode without a rule that lets external IPs of a Local policy through, beside a Service that has this policy. */
 function refusesLocal({tables}: Ruleset, lines: readonly string[]): string | readonly string[] {

@@ -16,6 +16,7 @@ import {unservedIn} from '../../parse/pasted/listed-state.ts';
 import {isTableFull, refusingHosts, stoppedPackets, switchedOff} from '../../parse/pasted/kernel-lines.ts';
 import {wholeText} from '../../parse/pasted/split-text.ts';
 import {endOfTrace, tracedPackets} from '../../parse/pasted/traced-packets.ts';
+import {servesNothing} from '../iptables/excerpt.ts';
 import {beyondRules} from './beyond-rules.ts';
 import {type TakenEntry, takenEntries} from './taken-before.ts';
 import {type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
@@ -50,6 +51,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
   const told = (texts: readonly string[]): readonly TextFact[] => texts.map(text => ({text, about: []}));
   return [
     ...tracesEnd(lines, rulesets),
+    ...told(rulesets.some(servesNothing) ? ['KUBE-SERVICES of table nat is empty and serves no Service'] : []),
     ...stoppedByFirewalls(lines),
     ...told(switchedOff(fileText(node, 'sysctls'), {hasSix: node.files.includes('ip6tables-save')})),
     ...lackedEntries({...rules, nft, servers, node}, listed, traces),

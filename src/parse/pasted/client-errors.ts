@@ -87,9 +87,15 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   if (pod !== undefined && port >= 30_000 && port <= 32_767)
     return `${host} is the address of pod ${pod.name}, and ${port} a port of the range of node ports: nodes serve those, and a pod is asked at the port at which its program listens (targetPort)`;
   const isOwn = /^(?:localhost|127\.)/.test(host);
-  const all = listed.services.flatMap(({name, ports}) => ports.map(each => ({...each, name})));
+  const all = listed.services.flatMap(({name, ports, balancers = []}) => ports.map(each => ({...each, name, balancers})));
   const own = all.find(({nodePort}) => nodePort === port);
   const other = all.find(each => each.nodePort !== null && each.port === port);
+  const announced = listed.services.find(({balancers = []}) => balancers.includes(host));
+  if (announced !== undefined && /time|no route/i.test(why))
+    return `${host} is the load-balancer address of ${announced.name}, which nodes translate once packets come to them: from outside nothing leads there where no speaker announces it (the log and the L2Advertisement or BGPAdvertisement of MetalLB), where the client's network does not route it to a node, or where a firewall drops it`;
+  const meant = all.flatMap(each => (each.port === port ? each.balancers : [])).find(address => isTypo(address, host));
+  if (meant !== undefined)
+    return `${host} is asked at port ${port}, and no list has it: the address that kubectl lists for that port is ${meant}`;
   if (own === undefined)
     return isOwn && other !== undefined ? `${port} is the port of ${other.name} at its cluster IP: at nodes it is ${other.nodePort}` : [];
   const what = `${port} is the node port of ${own.name}`;
@@ -98,6 +104,20 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   return /time/i.test(why)
     ? `${what}, and packets to ${host} or the answers are lost: by a firewall before the node, or by its rules, which iptables-save of this node shows`
     : refusedBy(error, what, listed.endpoints.get(own.name));
+}
+
+/** One digit more, less or another. */
+function isTypo(address: string, asked: string): boolean {
+  const same = [...address].findIndex((character, at) => character !== asked[at]);
+  const rest = (text: string, skip: number): string => text.slice(Math.max(0, same) + skip);
+  return (
+    address !== asked &&
+    [
+      [1, 0],
+      [0, 1],
+      [1, 1],
+    ].some(([left = 0, right = 0]) => rest(address, left) === rest(asked, right))
+  );
 }
 
 /** `web`, `web.shop` and longer ones, of `shop/web` or `web`. */
@@ -114,7 +134,7 @@ function refusedBy({why}: ClientError, what: string, ends: ReadonlySet<string> |
     : `${what}, and connections are refused: it has no ready endpoint, or no program of its pods listens at its target port, which is its port where it has no other. kubectl get endpoints, and ss -lnt in the pod, show which`;
 }
 
-/** Cluster IPs that somebody pings: those of lists, and what DNS of the cluster answers from the range of its own address. */
+/** Pods, and cluster IPs that somebody pings: those of lists, and what DNS of the cluster answers from the range of its own address. */
 function unansweredPings(lines: readonly string[], services: readonly ListedService[]): readonly string[] {
   const lost = lines.flatMap((line, at) =>
     lines.slice(at + 1, at + 3).some(text => / 100% packet loss/.test(text))
@@ -127,5 +147,12 @@ function unansweredPings(lines: readonly string[], services: readonly ListedServ
   const found = named.filter(
     (address, at) => /\.svc\b/.test(named[at - 1] ?? '') && range(address) === range(named.find(text => text !== '') ?? ''),
   );
-  return lost.some(host => found.includes(host) || services.some(({clusterIPs}) => clusterIPs.includes(host))) ? [withoutPing] : [];
+  const pods = podsIn(lines).filter(({ip}) => ip !== null && lost.includes(ip));
+  return [
+    ...(lost.some(host => found.includes(host) || services.some(({clusterIPs}) => clusterIPs.includes(host))) ? [withoutPing] : []),
+    ...pods.map(
+      ({name, ip}) =>
+        `pod ${name} does not answer ping at its own address (${ip}), for which no rule of a Service is asked: packets are lost on the way to its node or back (the ports and routes of the network plugin, a firewall), or a NetworkPolicy keeps them from it`,
+    ),
+  ];
 }
