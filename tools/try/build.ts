@@ -14,9 +14,12 @@ const {version} = packageJson;
 
 /** What asks objects of the API and tables of Cilium, which the page has none of. */
 const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches|packet-in-map|cilium-checks)\.ts$/;
-/** Checks of such objects, and of routes, which find nothing there: their codes are all that is left of them, and empty lists of what others ask. */
+/**
+ * Checks of such objects, of their Service ports and of routes, which find nothing there: their codes are all that is left of them, and empty
+ * lists of what others ask.
+ */
 const checksOfApi =
-  /\/checks\/(?:objects\/[\w-]+|kernel\/(?:st61[1-4]-[\w-]+|facts-checks)|st11[89]-[\w-]+|st904-[\w-]+|promise-checks|traffic-checks)\.ts$/;
+  /\/(?:iptables\/service-port\/analyze-port|ipvs\/analyze-ipvs-port|checks\/(?:objects\/[\w-]+|kernel\/(?:st61[1-4]-[\w-]+|facts-checks)|st11[89]-[\w-]+|st904-[\w-]+|promise-checks|traffic-checks))\.ts$/;
 
 function codesIn(path: string): string {
   const text = readFileSync(path, 'utf8');
