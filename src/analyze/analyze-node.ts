@@ -152,7 +152,7 @@ function rulesAloneSymptoms({current, both}: Dumps): readonly Symptom[] {
     const chains = [...(ruleset.tables.get('nat')?.chains.values() ?? [])];
     const isWhole = ruleset.tables.get('nat')?.complete === true;
     return [
-      ...misnamedChains(chains, family),
+      ...misnamedChains(chains, family).map(({symptom}) => symptom),
       ...chains.flatMap(chain => unevenShares(chain, family)),
       ...(both.some(other => other.family === family) ? [] : unhookedServices(ruleset, family)),
       ...(isWhole ? [...brokenJumps(ruleset, chains, family), ...unreachedChains(chains, family)] : []),
@@ -160,7 +160,7 @@ function rulesAloneSymptoms({current, both}: Dumps): readonly Symptom[] {
   });
 }
 
-function unhookedServices(ruleset: Ruleset, family: Family): readonly Symptom<Rule>[] {
+function unhookedServices(ruleset: Ruleset, family: Family): readonly Symptom[] {
   const senders = {PREROUTING: 'pods and from outside', OUTPUT: 'the node itself'};
   return (['PREROUTING', 'OUTPUT'] as const)
     .filter(base => isUnhooked(ruleset, base))
@@ -175,9 +175,9 @@ function unhookedServices(ruleset: Ruleset, family: Family): readonly Symptom<Ru
 }
 
 /** In a complete table, a missing chain that a rule jumps to was lost. */
-function brokenJumps(ruleset: Ruleset, chains: readonly Chain[], family: Family): readonly Symptom<Rule>[] {
+function brokenJumps(ruleset: Ruleset, chains: readonly Chain[], family: Family): readonly Symptom[] {
   return chains.flatMap(chain =>
-    chain.rules().flatMap((rule): readonly Symptom<Rule>[] => {
+    chain.rules().flatMap((rule): readonly Symptom[] => {
       const name = rule.target?.name ?? '';
       if (!name.startsWith('KUBE-') || ruleset.chain('nat', name) !== undefined) return [];
       const detail = `${chain.name} jumps to ${name}, which does not exist: packets that take this jump reach no endpoint by it`;
@@ -187,7 +187,7 @@ function brokenJumps(ruleset: Ruleset, chains: readonly Chain[], family: Family)
 }
 
 /** kube-proxy gives every endpoint the same share: the first of n rules takes 1/n, and the last takes the rest. */
-function unevenShares(chain: Chain, family: Family): readonly Symptom<Rule>[] {
+function unevenShares(chain: Chain, family: Family): readonly Symptom[] {
   const role = parseChainName(chain.name)?.role;
   if (role !== 'SVC' && role !== 'SVL' && role !== 'XLB') return [];
   const picks = chain.rules().filter(rule => parseChainName(rule.target?.name ?? '')?.role === 'SEP' && !rule.text.includes(' --rcheck '));
@@ -206,7 +206,7 @@ function endsWithAll(picks: readonly Rule[]): boolean {
 }
 
 /** Chains of Services that no rule jumps to. */
-function unreachedChains(chains: readonly Chain[], family: Family): readonly Symptom<Rule>[] {
+function unreachedChains(chains: readonly Chain[], family: Family): readonly Symptom[] {
   const reached = new Set(chains.flatMap(chain => chain.rules().map(({target}) => target?.name ?? '')));
   return chains
     .filter(({name, ruleCount}) => parseChainName(name) !== null && ruleCount > 0 && !reached.has(name) && !name.startsWith('KUBE-XLB-'))

@@ -18,7 +18,7 @@ export interface HypothesisTests<Expected, Item> {
   /** Whether the node has exactly the expected rules of a Service port. */
   fits(expected: Expected, item: Item): boolean;
   /** The node identifies pods differently than configured; null if it does not, or the mode has no such rules. */
-  otherDetector(expected: Expected): {readonly hypothesis: Hypothesis; readonly symptom: Symptom<never>} | null;
+  otherDetector(expected: Expected): {readonly hypothesis: Hypothesis; readonly symptom: Symptom} | null;
 }
 
 interface HypothesisCase<Expected, Item> extends HypothesisTests<Expected, Item> {
@@ -35,7 +35,7 @@ export interface Inferred<Expected> {
   readonly expected: Expected;
   readonly hypothesis: Hypothesis;
   /** One finding for each assumption, in place of one for every Service. */
-  readonly symptoms: readonly Symptom<never>[];
+  readonly symptoms: readonly Symptom[];
 }
 
 /**
@@ -47,9 +47,9 @@ export function inferHypothesis<Expected extends ExpectedPorts<Item>, Item exten
 ): Inferred<Expected> {
   let hypothesis: Hypothesis = {};
   let expected = hypothesisCase.plain;
-  const symptoms: Symptom<never>[] = [];
+  const symptoms: Symptom[] = [];
   const under = (next: Hypothesis): Expected => hypothesisCase.expect({...hypothesis, ...next});
-  const infer = (next: Hypothesis, symptom: Symptom<never> | null): void => {
+  const infer = (next: Hypothesis, symptom: Symptom | null): void => {
     hypothesis = {...hypothesis, ...next};
     expected = hypothesisCase.expect(hypothesis);
     if (symptom !== null) symptoms.push(symptom);

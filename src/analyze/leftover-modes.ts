@@ -6,7 +6,7 @@ import type {Severity, Variant} from '../model/finding.ts';
 import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../model/proxy-config.ts';
-import type {Chain, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
+import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import {fileText, type NodeDump} from '../model/snapshot.ts';
 import {plural} from '../model/text.ts';
 import type {Environment, Outcome, Packet} from '../trace/packet.ts';
@@ -67,7 +67,7 @@ export interface LeftoverEffect {
 export interface LeftoverCase {
   readonly entries: readonly PortEntry[];
   readonly facts: NodeFacts;
-  readonly walk: (packet: Packet, environment: Environment) => readonly Outcome<RuleText>[];
+  readonly walk: (packet: Packet, environment: Environment) => readonly Outcome[];
 }
 
 /** Above this number, Service ports are not probed. */
@@ -98,7 +98,7 @@ export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEf
 }
 
 /** Whether the rules translate, refuse or drop the packet. */
-export function intercepts(outcomes: readonly Pick<Outcome<RuleText>, 'verdict' | 'destination'>[]): boolean {
+export function intercepts(outcomes: readonly Pick<Outcome, 'verdict' | 'destination'>[]): boolean {
   return outcomes.some(({verdict, destination}) => verdict !== 'undecided' && (verdict !== 'accept' || destination !== null));
 }
 

@@ -9,7 +9,7 @@ import {unknownOutside} from './outcomes/environment.ts';
 import {backendOf, knowsAge, type Side, walkConnection} from '../trace/side.ts';
 
 /** An outcome; of a packet that is accepted although the connection fails, that of the reply or of the next packet. */
-export interface PacketOutcome extends Outcome<RuleText>, Pick<Packet, 'drawnPorts'> {
+export interface PacketOutcome extends Outcome, Pick<Packet, 'drawnPorts'> {
   readonly lost?: 'reply' | 'next';
   /** The Service port that the packet was sent to, if it reaches none of its endpoints. */
   readonly noEndpointOf?: string;

@@ -3,11 +3,10 @@ import {parseAddress} from '../model/address.ts';
 import {podOf, type ServedPort} from '../model/endpoint.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
-import type {RuleText} from '../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace, TraceStep} from '../model/service-trace.ts';
 import {holds} from '../model/intervals.ts';
 import {someOf} from '../model/text.ts';
-import type {Packet} from '../trace/packet.ts';
+import type {NodeRule, Packet} from '../trace/packet.ts';
 import {intercepts} from './leftover-modes.ts';
 import {environmentOf, podsHere} from './outcomes/environment.ts';
 import {kernelObstacle, ownObstacle} from './outcomes/kernel-obstacle.ts';
@@ -17,24 +16,24 @@ import {sourceNames} from './outcomes/sources.ts';
 import {unservedAddresses} from './outcomes/unserved-addresses.ts';
 
 /** How a proxy mode traces the path of a packet. */
-interface TraceCase<R extends RuleText> {
+interface TraceCase {
   readonly item: ServedPort;
   readonly context: NodeContext;
   /** The outcome of a packet in the expected and in the actual rules. */
-  walk(packet: Packet): {readonly should: PathOutcome<R>; readonly does: PathOutcome<R>};
+  walk(packet: Packet): {readonly should: PathOutcome; readonly does: PathOutcome};
   /** The steps of a path from the entry to the choice of an endpoint. */
-  stepsOf(path: readonly R[]): readonly TraceStep[];
+  stepsOf(path: readonly NodeRule[]): readonly TraceStep[];
   /** The rule of a path that picks the endpoint, and the rule that rewrites the packet. */
-  pickOf(path: readonly R[]): R | null;
-  rewriteOf(path: readonly R[]): R | null;
+  pickOf(path: readonly NodeRule[]): NodeRule | null;
+  rewriteOf(path: readonly NodeRule[]): NodeRule | null;
   /** What the other backend of iptables does to the packet, where both hold Service rules. */
-  readonly beside?: ((packet: Packet) => {readonly backend: string; readonly outcome: PathOutcome<R>}) | undefined;
+  readonly beside?: ((packet: Packet) => {readonly backend: string; readonly outcome: PathOutcome}) | undefined;
   /** IPVS sends packets on itself: the kernel forwards only the replies. */
   readonly isSentByIpvs?: true;
 }
 
 /** The actual packet path for every entry of a Service port, compared with the expected one. */
-export function traceServedPort<R extends RuleText>(traceCase: TraceCase<R>): PortTrace {
+export function traceServedPort(traceCase: TraceCase): PortTrace {
   const {item, context} = traceCase;
   const {port} = item;
   const probes = probesFor({item, context, hairpins: []});
@@ -46,7 +45,7 @@ export function traceServedPort<R extends RuleText>(traceCase: TraceCase<R>): Po
 const outsideRanges = 'outside the source ranges';
 
 /** One packet that `loadBalancerSourceRanges` keep out of each load-balancer IP. Ranges of all addresses keep out none. */
-function blockedEntries<R extends RuleText>(traceCase: TraceCase<R>, probes: readonly Probe[]): readonly EntryTrace[] {
+function blockedEntries(traceCase: TraceCase, probes: readonly Probe[]): readonly EntryTrace[] {
   if (traceCase.item.port.sourceRanges.length === 0) return [];
   return probes
     .filter(({entry, source, knownTo}) => entry.kind === 'loadBalancerIP' && source.kind === 'outside' && knownTo.size === 0)
@@ -72,11 +71,7 @@ function preference({entry, source}: Probe): number {
   return at < 0 ? order.length : at;
 }
 
-function traceEntry<R extends RuleText>(
-  traceCase: TraceCase<R>,
-  probe: Probe,
-  blockedBy = localPolicy(traceCase.item.port, probe),
-): EntryTrace {
+function traceEntry(traceCase: TraceCase, probe: Probe, blockedBy = localPolicy(traceCase.item.port, probe)): EntryTrace {
   const {should, does} = traceCase.walk(probe.packet);
   const beside = traceCase.beside?.(probe.packet);
   if (beside !== undefined && intercepts(beside.outcome.outcomes) && !hasSameEnds(beside.outcome, does))
@@ -105,10 +100,10 @@ function traceEntry<R extends RuleText>(
 }
 
 /** Both backends translate the packet, each in its own way: which one does it first is not known, so that no share is. */
-function contestedEntry<R extends RuleText>(
-  traceCase: TraceCase<R>,
+function contestedEntry(
+  traceCase: TraceCase,
   probe: Probe,
-  {should, does, beside}: ReturnType<TraceCase<R>['walk']> & {readonly beside: ReturnType<NonNullable<TraceCase<R>['beside']>>},
+  {should, does, beside}: ReturnType<TraceCase['walk']> & {readonly beside: ReturnType<NonNullable<TraceCase['beside']>>},
 ): EntryTrace {
   const {backend, outcome} = beside;
   const ends = [...outcome.destinations.keys()];
@@ -125,11 +120,7 @@ function contestedEntry<R extends RuleText>(
 }
 
 /** Why the kernel loses packets that the rules send to an endpoint; empty if it does not, or if that is not known. */
-function lossTo<R extends RuleText>(
-  hostPort: string,
-  {item, context, isSentByIpvs}: TraceCase<R>,
-  {packet}: Probe,
-): readonly [string, string][] {
+function lossTo(hostPort: string, {item, context, isSentByIpvs}: TraceCase, {packet}: Probe): readonly [string, string][] {
   const endpoint = item.all.find(other => other.hostPort === hostPort);
   const destination = endpoint === undefined ? null : parseAddress(endpoint.address);
   if (endpoint === undefined || destination === null) return [];
@@ -150,16 +141,16 @@ function lossTo<R extends RuleText>(
   return reason === null ? [] : [[hostPort, reason]];
 }
 
-function entryMark<R extends RuleText>(should: PathOutcome<R>, does: PathOutcome<R>): Mark {
+function entryMark(should: PathOutcome, does: PathOutcome): Mark {
   if (isSameOutcome(should, does)) return 'ok';
   return should.destinations.size > 0 && does.destinations.size === 0 ? 'missing' : 'wrong';
 }
 
-function traceEndpoint<R extends RuleText>(
-  {item, pickOf, rewriteOf}: TraceCase<R>,
+function traceEndpoint(
+  {item, pickOf, rewriteOf}: TraceCase,
   hostPort: string,
-  should: Share<R> | undefined,
-  does: Share<R> | undefined,
+  should: Share | undefined,
+  does: Share | undefined,
 ): EndpointTrace {
   const known = item.all.find(endpoint => endpoint.hostPort === hostPort);
   const mark: Mark =
@@ -191,7 +182,7 @@ function localPolicy({internalPolicyLocal, externalPolicyLocal}: ServicePort, {e
   return isLocal ? `${policy} is Local, and no endpoint is on this node` : undefined;
 }
 
-function endOf<R extends RuleText>(does: PathOutcome<R>, droppedBy: string | undefined): EntryTrace['end'] {
+function endOf(does: PathOutcome, droppedBy: string | undefined): EntryTrace['end'] {
   const end = does.outcomes.find(({verdict, destination}) => verdict !== 'accept' || destination === null);
   if (end === undefined) return null;
   if (end.policy !== undefined) return {verdict: 'dropped', rule: null, reason: `by the policy of ${end.policy}`};

@@ -1,13 +1,13 @@
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
 import {joinHostPort, type Address} from '../model/address.ts';
 import {type NftChain, type NftRuleset, type NftTable, unnamedTable} from '../model/nft-ruleset.ts';
-import type {Rule, Ruleset, RuleText} from '../model/ruleset.ts';
+import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import {someOf} from '../model/text.ts';
 import {nftRule} from '../parse/nftables/nft-rule.ts';
 import {type ChainResult, limitsFor} from '../trace/branch.ts';
 import {walkIptablesChain} from '../trace/iptables/walk-packet.ts';
 import {tablesOf, walkNftChain} from '../trace/nftables/walk-nft-packet.ts';
-import type {Environment, Packet} from '../trace/packet.ts';
+import type {Environment, NodeRule, Packet} from '../trace/packet.ts';
 import {pathRules} from '../trace/packet.ts';
 import {listChain} from './iptables/chain-texts.ts';
 import {withChains} from './nftables/nft-case.ts';
@@ -23,7 +23,7 @@ export interface UncalledChain {
   readonly conditions: string;
   /** The chains that it leads to, and that the text does not show: they decide. */
   readonly sentOnTo?: readonly string[];
-  readonly verdict: ChainResult<RuleText>['verdict'];
+  readonly verdict: ChainResult['verdict'];
   readonly path: readonly RuleText[];
 }
 
@@ -81,7 +81,7 @@ function orToUnseen(found: UncalledChain, table: NftTable): UncalledChain {
 }
 
 /** A chain that does nothing by what is shown of it. */
-function toUnseen(place: string, ends: readonly ChainResult<RuleText>[], table: NftTable): readonly UncalledChain[] {
+function toUnseen(place: string, ends: readonly ChainResult[], table: NftTable): readonly UncalledChain[] {
   const all = ends.flatMap(end => (end.supposed === null ? pathRules(end.path) : []));
   // Nothing comes back from a chain by goto.
   const last = all.findIndex(rule => / goto /.test(` ${rule.text}`) && unseenOn([rule], table).length > 0);
@@ -135,7 +135,7 @@ function calledIn({chains, sets}: NftTable): ReadonlySet<string> {
   return new Set(texts.flatMap(jumpsOf));
 }
 
-function effectOf<R extends RuleText>(place: string, ends: readonly ChainResult<R>[]): readonly UncalledChain[] {
+function effectOf(place: string, ends: readonly ChainResult[]): readonly UncalledChain[] {
   const acting = ends.filter(({verdict}) => verdict !== 'return');
   const sure = acting.filter(({supposed}) => supposed === null);
   const unsure = acting.filter(({supposed, verdict}) => supposed !== null && verdict !== 'undecided');
@@ -159,7 +159,7 @@ const letThrough = 'let through';
 const notShown = ', which the text does not show';
 
 /** A chain that only jumps to chains that are not shown: they decide. */
-function orSentOn(found: readonly UncalledChain[], ends: readonly ChainResult<Rule>[], shown: Ruleset): readonly UncalledChain[] {
+function orSentOn(found: readonly UncalledChain[], ends: readonly ChainResult[], shown: Ruleset): readonly UncalledChain[] {
   const sure = ends.find(({supposed}) => supposed === null);
   if (found.length > 0 || sure === undefined) return found;
   const path = pathRules(sure.path);
@@ -172,14 +172,14 @@ function orSentOn(found: readonly UncalledChain[], ends: readonly ChainResult<Ru
 }
 
 /** The chains that shown rules jump to and that are not shown. */
-function unseenOf(path: readonly Rule[], shown: Ruleset): readonly string[] {
-  const isUnseen = (rule: Rule, at: number): boolean =>
+function unseenOf(path: readonly NodeRule[], shown: Ruleset): readonly string[] {
+  const isUnseen = (rule: NodeRule, at: number): boolean =>
     isGap(rule) && path[at - 1]?.line !== 0 && shown.chain(rule.table, rule.chain) === undefined;
   return path.filter(isUnseen).map(({chain}) => chain);
 }
 
 /** A chain that the text does not show, and that the packet meets before its end. */
-function unlessBefore(found: UncalledChain, ends: readonly ChainResult<Rule>[], shown: Ruleset): UncalledChain {
+function unlessBefore(found: UncalledChain, ends: readonly ChainResult[], shown: Ruleset): UncalledChain {
   const end = ends.find(({verdict}) => verdict === found.verdict);
   if (end === undefined || (found.verdict !== 'drop' && found.verdict !== 'reject')) return found;
   const before = [...new Set(unseenOf(pathRules(end.path), shown))];
@@ -240,14 +240,14 @@ export function rivalsOf(takers: readonly Taker[]): {readonly reason: string; re
   };
 }
 
-function wordOf({verdict, packet, reason}: ChainResult<RuleText>): string {
+function wordOf({verdict, packet, reason}: ChainResult): string {
   const where = packet.rewritten ? ` to ${joinHostPort(packet.destination.text, packet.port)}` : '';
   if (verdict === 'accept') return where === '' ? 'accepted' : `sent${where}`;
   return verdict === 'drop' ? 'dropped' : verdict === 'reject' ? 'refused' : `undetermined (${reason ?? 'its match is unknown'})`;
 }
 
 /** The rules before, whose match is unknown. */
-function doubtsIn(ends: readonly ChainResult<RuleText>[]): string {
+function doubtsIn(ends: readonly ChainResult[]): string {
   const [first] = ends;
   const sets = ends.flatMap(({supposed}) => / --match-set (\S+) /.exec(supposed?.text ?? '')?.[1] ?? []);
   if (first === undefined || sets.length === 0) return `a rule before matches, which cannot be told: ${first?.supposed?.text ?? ''}`;
@@ -255,7 +255,7 @@ function doubtsIn(ends: readonly ChainResult<RuleText>[]): string {
 }
 
 /** Of the rule whose match is unknown: mostly it asks for a set that the text does not show. */
-function conditionOf({supposed, packet}: ChainResult<RuleText>): string {
+function conditionOf({supposed, packet}: ChainResult): string {
   const set = supposed === null ? undefined : / --match-set (\S+) /.exec(supposed.text)?.[1];
   const before =
     supposed?.chain === 'KUBE-IPVS-FILTER' ? `, and no rule that kube-proxy writes before it, and that is not shown, accepts the port` : '';

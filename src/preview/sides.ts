@@ -14,7 +14,7 @@ import type {NftChains, NftRuleset, NftSource, NftTableSource} from '../model/nf
 import type {PreviewOutcome} from '../model/preview.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
-import type {Chain, ChainSource, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
+import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
 import type {ConnectionOutcome, Environment, Outcome, Packet} from '../trace/packet.ts';
 import {isShownByIptables, type Side, walkConnection, walkSide} from '../trace/side.ts';
 import type {NodeSetup} from './node-setup.ts';
@@ -234,7 +234,7 @@ interface Refusal {
 
 export function sideOutcome(side: WalkedSide, packet: Packet): SideOutcome {
   const outcomes = walkedOutcomes(side, packet);
-  const {passed, rejected, dropped, undecided, destinations} = collectPathOutcome<RuleText>(outcomes);
+  const {passed, rejected, dropped, undecided, destinations} = collectPathOutcome(outcomes);
   const shares = [...destinations].map(([name, {probability, masquerade}]) => [name, {probability, masquerade}] as const);
   return {passed, rejected, dropped, undecided, destinations: new Map(shares), refusal: refusalIn(outcomes)};
 }
@@ -249,7 +249,7 @@ export function withPaths(side: WalkedSide, packet: Packet, outcomes: readonly P
   });
 }
 
-function walkedOutcomes(side: WalkedSide, packet: Packet): readonly Outcome<RuleText>[] {
+function walkedOutcomes(side: WalkedSide, packet: Packet): readonly Outcome[] {
   const {pods, environment} = side;
   // A load balancer may put its address on the node, where the reply would come back.
   const isAnswered = packet.origin !== 'node' || environment.isLocal(packet.source) === true;
@@ -259,13 +259,13 @@ function walkedOutcomes(side: WalkedSide, packet: Packet): readonly Outcome<Rule
 }
 
 /** A connection whose reply a rule keeps away is not served. Whether an endpoint sees itself as its client is told by its hairpin. */
-function withReply({lost, ...outcome}: ConnectionOutcome): Outcome<RuleText> {
+function withReply({lost, ...outcome}: ConnectionOutcome): Outcome {
   if (lost === undefined || lost.outcome.path.length + (lost.outcome.policy?.length ?? 0) === 0) return outcome;
   const {verdict, policy, path} = lost.outcome;
   return {...outcome, verdict, path, destination: null, ...(policy === undefined ? {} : {policy})};
 }
 
-function refusalIn(outcomes: readonly Outcome<RuleText>[]): Refusal | null {
+function refusalIn(outcomes: readonly Outcome[]): Refusal | null {
   const found = outcomes.find(({verdict}) => verdict === 'drop' || verdict === 'reject');
   if (found === undefined) return null;
   const last = found.path.at(-1);

@@ -1,22 +1,21 @@
 import {heldIn} from '../model/once.ts';
-import type {Rule, RuleText} from '../model/ruleset.ts';
-import {type Outcome, type Packet, type Path, pathRules} from './packet.ts';
+import {type NodeRule, type Outcome, type Packet, type Path, pathRules} from './packet.ts';
 import {joinHostPort} from '../model/address.ts';
 
 /** One of the paths that a packet may take, with its probability. */
-export interface Branch<R extends RuleText = Rule> {
+export interface Branch {
   readonly packet: Packet;
   readonly probability: number;
-  readonly path: Path<R> | null;
+  readonly path: Path | null;
   /** Rules whose match is unknown and was taken as no match. */
-  readonly inferred: readonly R[];
+  readonly inferred: readonly NodeRule[];
   /** The rule whose match is unknown and was taken as a match. Such a branch only serves to see what would differ. */
-  readonly supposed: R | null;
+  readonly supposed: NodeRule | null;
 }
 
 type ChainVerdict = 'accept' | 'drop' | 'reject' | 'return' | 'undecided';
 
-export interface ChainResult<R extends RuleText = Rule> extends Branch<R> {
+export interface ChainResult extends Branch {
   readonly verdict: ChainVerdict;
   /** Why it is undecided. */
   readonly reason?: string;
@@ -29,33 +28,33 @@ export interface ChainResult<R extends RuleText = Rule> extends Branch<R> {
 }
 
 /** The paths that continue after one rule. */
-export interface Outlets<R extends RuleText = Rule> {
+export interface Outlets {
   /** Branches that end or leave the chain at this rule. */
-  readonly done: ChainResult<R>[];
+  readonly done: ChainResult[];
   /** Branches that continue with the next rule. */
-  readonly next: Branch<R>[];
+  readonly next: Branch[];
 }
 
-export function startBranch<R extends RuleText>(packet: Packet): Branch<R> {
+export function startBranch(packet: Packet): Branch {
   return {packet, probability: 1, path: null, inferred: [], supposed: null};
 }
 
-export function undecided<R extends RuleText>(
-  {policy: _, isTruncated: __, ...branch}: Branch<R> & Pick<ChainResult<R>, 'policy' | 'isTruncated'>,
+export function undecided(
+  {policy: _, isTruncated: __, ...branch}: Branch & Pick<ChainResult, 'policy' | 'isTruncated'>,
   reason: string,
-): ChainResult<R> {
+): ChainResult {
   return {...branch, verdict: 'undecided', reason};
 }
 
 /** What follows is missing from the dump. */
-export function truncated<R extends RuleText>(branch: Branch<R>, where: string): ChainResult<R> {
+export function truncated(branch: Branch, where: string): ChainResult {
   return {...undecided(branch, `the dump was truncated ${where}`), isTruncated: true};
 }
 
 /** Merges branches in the same state. */
-function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): readonly Branch<R>[] {
+function mergeAlike(branches: readonly Branch[]): readonly Branch[] {
   if (branches.length < 2) return branches;
-  const merged = new Map<string, Branch<R>>();
+  const merged = new Map<string, Branch>();
   for (const branch of branches) {
     const {packet, supposed, inferred} = branch;
     const rules = (supposed === null ? inferred : [supposed]).map(({table, line, text}) => `${table} ${line} ${text}`);
@@ -70,7 +69,7 @@ function mergeAlike<R extends RuleText>(branches: readonly Branch<R>[]): readonl
 /** Above this number, branches that depend on a rule that cannot be evaluated are not followed one by one. */
 const maxSuppositions = 256;
 
-function limitSuppositions<R extends RuleText>(branches: readonly Branch<R>[], done: ChainResult<R>[]): readonly Branch<R>[] {
+function limitSuppositions(branches: readonly Branch[], done: ChainResult[]): readonly Branch[] {
   if (branches.length <= maxSuppositions) return branches;
   const supposed = branches.filter(branch => branch.supposed !== null).slice(maxSuppositions);
   for (const branch of supposed) done.push(undecided(branch, 'too many rules on the way cannot be told'));
@@ -78,19 +77,19 @@ function limitSuppositions<R extends RuleText>(branches: readonly Branch<R>[], d
   return branches.filter(branch => !dropped.has(branch));
 }
 
-interface Supposition<R extends RuleText> {
-  readonly rule: R;
-  readonly branch: Branch<R>;
+interface Supposition {
+  readonly rule: NodeRule;
+  readonly branch: Branch;
   /** What the rule does if it matches. */
-  follow(branch: Branch<R>, out: Outlets<R>): void;
+  follow(branch: Branch, out: Outlets): void;
 }
 
 /**
  * A rule whose match is unknown: the packet continues as if it did not match, and what would happen if it did is kept in a branch beside
  * it.
  */
-export function suppose<R extends RuleText>({rule, branch, follow}: Supposition<R>, out: Outlets<R>): void {
-  const hypothetical: {done: ChainResult<R>[]; next: Branch<R>[]} = {done: [], next: []};
+export function suppose({rule, branch, follow}: Supposition, out: Outlets): void {
+  const hypothetical: {done: ChainResult[]; next: Branch[]} = {done: [], next: []};
   follow({...branch, supposed: branch.supposed ?? rule}, hypothetical);
   const harmless = hypothetical.done.length === 0 && hypothetical.next.every(({packet}) => samePacket(packet, branch.packet));
   if (harmless) {
@@ -118,17 +117,17 @@ function changeableIn(packet: Packet): readonly unknown[] {
  * Merges the ends of all branches. An end that depends on a rule whose match is unknown counts only if the outcomes are the same when the
  * rule matches; otherwise it is undecided.
  */
-export function summarizeBranches<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly Outcome<R>[] {
+export function summarizeBranches(ends: readonly ChainResult[]): readonly Outcome[] {
   return summarizeEnds(ends).map(({outcome}) => outcome);
 }
 
 /** An outcome, and the packet at the end of its path. */
-export interface OutcomeEnd<R extends RuleText> {
-  readonly outcome: Outcome<R>;
+export interface OutcomeEnd {
+  readonly outcome: Outcome;
   readonly packet: Packet;
 }
 
-export function summarizeEnds<R extends RuleText>(ends: readonly ChainResult<R>[]): readonly OutcomeEnd<R>[] {
+export function summarizeEnds(ends: readonly ChainResult[]): readonly OutcomeEnd[] {
   const real = ends.filter(({supposed}) => supposed === null);
   const doubtful = doubtfulRules(ends);
   return real.map(end => {
@@ -146,7 +145,7 @@ export function summarizeEnds<R extends RuleText>(ends: readonly ChainResult<R>[
   });
 }
 
-function isLoss({verdict}: ChainResult<RuleText>): boolean {
+function isLoss({verdict}: ChainResult): boolean {
   return verdict === 'drop' || verdict === 'reject';
 }
 
@@ -155,12 +154,12 @@ function samePlace(a: Packet, b: Packet): boolean {
 }
 
 /** The rules whose match would change the outcome, each with the ends that the packet would then have. */
-function doubtfulRules<R extends RuleText>(ends: readonly ChainResult<R>[]): ReadonlyMap<R, readonly ChainResult<R>[]> {
-  const usual = new Map<R, Set<string>>();
+function doubtfulRules(ends: readonly ChainResult[]): ReadonlyMap<NodeRule, readonly ChainResult[]> {
+  const usual = new Map<NodeRule, Set<string>>();
   for (const end of ends) if (end.supposed === null) for (const rule of end.inferred) pathOutcomesOf(usual, rule).add(pathOutcome(end));
-  const supposed = new Map<R, Set<string>>();
+  const supposed = new Map<NodeRule, Set<string>>();
   for (const end of ends) if (end.supposed !== null) pathOutcomesOf(supposed, end.supposed).add(pathOutcome(end));
-  const doubtful = new Map<R, ChainResult<R>[]>();
+  const doubtful = new Map<NodeRule, ChainResult[]>();
   for (const end of ends) {
     const rule = end.supposed;
     if (rule === null) continue;
@@ -171,11 +170,11 @@ function doubtfulRules<R extends RuleText>(ends: readonly ChainResult<R>[]): Rea
   return doubtful;
 }
 
-function pathOutcomesOf<R extends RuleText>(map: Map<R, Set<string>>, rule: R): Set<string> {
+function pathOutcomesOf(map: Map<NodeRule, Set<string>>, rule: NodeRule): Set<string> {
   return heldIn(map, rule, () => new Set());
 }
 
-function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {
+function pathOutcome({verdict, packet}: ChainResult): string {
   if (verdict === 'accept' && packet.captured === true) return 'a program of the node';
   return [
     verdict,
@@ -184,7 +183,7 @@ function pathOutcome({verdict, packet}: ChainResult<RuleText>): string {
   ].join(' ');
 }
 
-function outcomeOf<R extends RuleText>(end: ChainResult<R>): Outcome<R> {
+function outcomeOf(end: ChainResult): Outcome {
   const {packet, probability, path, verdict, reason, isUnrouted, isTruncated, policy} = end;
   const rewrittenTo = packet.rewritten && packet.captured !== true ? joinHostPort(packet.destination.text, packet.port) : null;
   return {
@@ -276,23 +275,23 @@ function isOpen(chain: string, call: Call | null): boolean {
   return false;
 }
 
-interface PassedRules<R extends RuleText> {
-  readonly done: ChainResult<R>[];
+interface PassedRules {
+  readonly done: ChainResult[];
   /** What happens at the end of the chain. */
-  readonly live: readonly Branch<R>[];
+  readonly live: readonly Branch[];
 }
 
-/** Takes a packet through rules in order. It may have matched rules of other kinds (`R`) before. */
-export function passRules<T, R extends RuleText>(
+/** Takes a packet through rules in order. It may have matched rules of other kinds (`NodeRule`) before. */
+export function passRules<T>(
   limits: WalkLimits,
   rules: readonly T[],
-  start: Branch<R>,
-  step: (rule: T, branch: Branch<R>, out: Outlets<R>) => void,
-): PassedRules<R> {
-  const done: ChainResult<R>[] = [];
-  let live: readonly Branch<R>[] = [start];
+  start: Branch,
+  step: (rule: T, branch: Branch, out: Outlets) => void,
+): PassedRules {
+  const done: ChainResult[] = [];
+  let live: readonly Branch[] = [start];
   for (const rule of rules) {
-    const next: Branch<R>[] = [];
+    const next: Branch[] = [];
     for (const branch of live) {
       if (--limits.budget < 0) done.push(undecided(branch, 'the way through these rules is too long to follow'));
       else step(rule, branch, {done, next});

@@ -7,8 +7,8 @@ import type {VirtualServer} from '../model/virtual-server.ts';
 import {allAddresses, type SenderConditions} from './sender-space.ts';
 import type {NftRule} from '../model/nft-ruleset.ts';
 
-/** The outcome of a packet: the end of one path through the rules. `R` is the type of rules in this proxy mode. */
-export interface Outcome<R extends RuleText = Rule> {
+/** The outcome of a packet: the end of one path through the rules. */
+export interface Outcome {
   readonly verdict: 'accept' | 'reject' | 'drop' | 'undecided';
   /** `ip:port` that the packet was rewritten to; null when it was not. */
   readonly destination: string | null;
@@ -17,7 +17,7 @@ export interface Outcome<R extends RuleText = Rule> {
   /** The address that SNAT gives the packet. */
   readonly sourceAfter?: Address;
   /** The rules that it matched, in order. */
-  readonly path: readonly R[];
+  readonly path: readonly NodeRule[];
   /** Where the packet was rewritten to before the outcome became undecided. */
   readonly rewrittenTo?: string;
   /** It was rewritten to that whatever is unknown. */
@@ -31,9 +31,9 @@ export interface Outcome<R extends RuleText = Rule> {
   /** The base chain whose policy dropped the packet, if no rule did: `table/chain`. */
   readonly policy?: string;
   /** The rule whose match is unknown, if it is one rule. */
-  readonly doubt?: R;
+  readonly doubt?: NodeRule;
   /** The outcome without the rules whose match is unknown, where it is lost with them. */
-  readonly otherwise?: Outcome<R>;
+  readonly otherwise?: Outcome;
 }
 
 /** A packet at one point of its path through the rules: the first of a new connection, unless it has a `connection`. */
@@ -198,13 +198,13 @@ export interface AlikeInterfaces {
 export type SenderQuestions = Pick<Environment, 'sender' | 'drawnPort' | 'behind'>;
 
 /** The rules that a packet matched, the last one first. */
-export interface Path<R extends RuleText = Rule> {
-  readonly rule: R;
-  readonly before: Path<R> | null;
+export interface Path {
+  readonly rule: NodeRule;
+  readonly before: Path | null;
 }
 
-export function pathRules<R extends RuleText>(path: Path<R> | null): readonly R[] {
-  const rules: R[] = [];
+export function pathRules(path: Path | null): readonly NodeRule[] {
+  const rules: NodeRule[] = [];
   for (let at = path; at !== null; at = at.before) rules.push(at.rule);
   return rules.reverse();
 }
@@ -302,11 +302,11 @@ export const hookNames = ['ingress', 'prerouting', 'input', 'forward', 'output',
 export type HookName = (typeof hookNames)[number];
 
 /** What one of the ways through a node does to a connection. */
-export interface ConnectionOutcome extends Outcome<NodeRule>, Pick<Packet, 'drawnPorts'> {
+export interface ConnectionOutcome extends Outcome, Pick<Packet, 'drawnPorts'> {
   /** The later packet that does not arrive, although the first one does. */
   readonly lost?: {
     readonly packet: 'reply' | 'next';
-    readonly outcome: Outcome<NodeRule>;
+    readonly outcome: Outcome;
     /** The share of these connections, where it depends on the source port that is drawn for them; otherwise left out. */
     readonly share?: number;
   };
@@ -324,8 +324,8 @@ export function isLost({verdict, lost}: ConnectionOutcome): boolean {
   return verdict === 'drop' || verdict === 'reject' || (lost !== undefined && isLost(inAnyCase(lost.outcome)));
 }
 
-/** A rule on the path through a node: of nftables, or of iptables. */
-export type NodeRule = Rule | NftRule;
+/** A rule on the path through a node: one of iptables has its parsed parts, one of nftables its body. */
+export type NodeRule = RuleText & Partial<Omit<Rule, keyof RuleText>> & Partial<Omit<NftRule, keyof RuleText>>;
 
 /** Equal where packets end alike, whatever their paths. */
 export function endsOf(outcomes: readonly Pick<Outcome, 'verdict' | 'destination'>[]): string {

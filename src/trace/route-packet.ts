@@ -1,4 +1,3 @@
-import type {Rule, RuleText} from '../model/ruleset.ts';
 import {type Branch, type ChainResult, undecided} from './branch.ts';
 import {type Environment, type HookName, type Packet, sourceBehind} from './packet.ts';
 
@@ -15,23 +14,23 @@ export interface HookPlace {
   readonly age: number;
 }
 
-export interface HookedChain<R extends RuleText = Rule> extends HookPlace {
+export interface HookedChain extends HookPlace {
   /** Never `return`: the policy has been applied. */
-  walk(branch: Branch<R>): readonly ChainResult<R>[];
+  walk(branch: Branch): readonly ChainResult[];
 }
 
 /** The path through a node: its base chains, and IPVS. */
-interface Route<R extends RuleText = Rule> {
-  readonly chains: HookedChains<R>;
+interface Route {
+  readonly chains: HookedChains;
   readonly environment: Environment;
   /** What IPVS does to a packet, by real server; null if no virtual server matches. Left out without IPVS. */
-  balance?(end: ChainResult<R>): readonly ChainResult<R>[] | null;
+  balance?(end: ChainResult): readonly ChainResult[] | null;
 }
 
 /** The base chains of each hook, in the order in which they run. */
-type HookedChains<R extends RuleText = Rule> = ReadonlyMap<HookName, readonly HookedChain<R>[]>;
+type HookedChains = ReadonlyMap<HookName, readonly HookedChain[]>;
 
-export function inOrder<R extends RuleText>(chains: readonly HookedChain<R>[]): HookedChains<R> {
+export function inOrder(chains: readonly HookedChain[]): HookedChains {
   return Map.groupBy(
     chains.toSorted((a, b) => a.priority - b.priority || (a.natOrder ?? a.priority) - (b.natOrder ?? b.priority) || byAge(a.age, b.age)),
     ({hook}) => hook,
@@ -44,7 +43,7 @@ function byAge(a: number, b: number): number {
 }
 
 /** Sends the first packet of a connection through the hooks that it passes. Returns all ends, including those of hypothetical branches. */
-export function routePacket<R extends RuleText>(route: Route<R>, branch: Branch<R>): readonly ChainResult<R>[] {
+export function routePacket(route: Route, branch: Branch): readonly ChainResult[] {
   const {environment} = route;
   if (branch.packet.origin !== 'node') {
     const {inInterface, source} = branch.packet;
@@ -72,12 +71,12 @@ const ipvsPriority = -98;
 const isBeforeIpvs = ({priority}: HookPlace): boolean => priority < ipvsPriority;
 const isAfterIpvs = ({priority}: HookPlace): boolean => priority >= ipvsPriority;
 
-function sendOut<R extends RuleText>(route: Route<R>, end: ChainResult<R>): readonly ChainResult<R>[] {
+function sendOut(route: Route, end: ChainResult): readonly ChainResult[] {
   return end.verdict === 'accept' ? pass(route, 'output', [end], isAfterIpvs).flatMap(result => afterRouting(route, result)) : [end];
 }
 
 /** Routing after the first hooks: to the node itself, forwarded, or out. */
-function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>): readonly ChainResult<R>[] {
+function afterRouting(route: Route, end: ChainResult): readonly ChainResult[] {
   if (end.verdict !== 'accept') return [end];
   const {packet} = end;
   const local = route.environment.isLocal(packet.destination);
@@ -97,7 +96,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
     local !== null && packet.captured !== true ? (route.environment.obstacle?.(routed.packet, route.environment) ?? null) : null;
   if (obstacle !== null) return [lost({...routed, isUnrouted: true}, obstacle)];
   const sent = packet.hops === undefined ? routed : {...routed, packet: {...routed.packet, hops: packet.hops - 1}};
-  const forwarded = (): readonly ChainResult<R>[] => doubted(route, routed.packet, leave(route, pass(route, 'forward', [sent])));
+  const forwarded = (): readonly ChainResult[] => doubted(route, routed.packet, leave(route, pass(route, 'forward', [sent])));
   if (local === false && packet.captured !== true) return forwarded();
   const delivered = pass(route, 'input', [end]).flatMap(result => balanced(route, result) ?? [result]);
   if (local !== null) return delivered;
@@ -106,7 +105,7 @@ function afterRouting<R extends RuleText>(route: Route<R>, end: ChainResult<R>):
 }
 
 /** Where only some networks know the way that a packet took, its source behind the node decides. */
-function doubted<R extends RuleText>({environment}: Route<R>, routed: Packet, ends: readonly ChainResult<R>[]): readonly ChainResult<R>[] {
+function doubted({environment}: Route, routed: Packet, ends: readonly ChainResult[]): readonly ChainResult[] {
   const way = environment.isLocal(routed.destination) === false ? (environment.doubtedWay?.(routed, environment) ?? null) : null;
   if (way === null) return ends;
   return ends.map(end => {
@@ -117,7 +116,7 @@ function doubted<R extends RuleText>({environment}: Route<R>, routed: Packet, en
 }
 
 /** A packet of the node to itself leaves by the loopback interface and arrives again; NAT does not run a second time. */
-function comeIn<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): readonly ChainResult<R>[] {
+function comeIn(route: Route, sent: ChainResult): readonly ChainResult[] {
   const {packet} = sent;
   const source = sourceBehind({...packet, outInterface: 'lo'}, route.environment);
   const translated = source === null ? {} : {source, sourceBefore: packet.source};
@@ -125,7 +124,7 @@ function comeIn<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): read
   return pass(route, 'input', pass(route, 'prerouting', [onLoopback], isNoNat), isNoNat);
 }
 
-function leave<R extends RuleText>(route: Route<R>, branches: readonly ChainResult<R>[]): readonly ChainResult<R>[] {
+function leave(route: Route, branches: readonly ChainResult[]): readonly ChainResult[] {
   return pass(route, 'egress', pass(route, 'postrouting', branches)).map(end => withHopLeft(route, end));
 }
 
@@ -134,7 +133,7 @@ function isLastHop({hops}: Packet): boolean {
 }
 
 /** The next hop drops a packet that it would have to send on. */
-function withHopLeft<R extends RuleText>({environment}: Route<R>, end: ChainResult<R>): ChainResult<R> {
+function withHopLeft({environment}: Route, end: ChainResult): ChainResult {
   if (end.verdict !== 'accept' || !isLastHop(end.packet) || environment.isLocal(end.packet.destination) === true) return end;
   const isSentOn = environment.isSentOn?.(end.packet) ?? null;
   if (isSentOn === null) return undecided(end, `no hop is left for the packet, and what is behind the next one is not known`);
@@ -143,7 +142,7 @@ function withHopLeft<R extends RuleText>({environment}: Route<R>, end: ChainResu
 
 const isNoNat = ({isNat}: HookPlace): boolean => !isNat;
 
-function balanced<R extends RuleText>(route: Route<R>, end: ChainResult<R>): readonly ChainResult<R>[] | null {
+function balanced(route: Route, end: ChainResult): readonly ChainResult[] | null {
   const picks = end.verdict === 'accept' && end.packet.captured !== true ? (route.balance?.(end) ?? null) : null;
   return picks?.flatMap(sent => (sent.verdict === 'accept' ? deliver(route, sent) : [sent])) ?? null;
 }
@@ -152,7 +151,7 @@ function balanced<R extends RuleText>(route: Route<R>, end: ChainResult<R>): rea
  * A packet that arrived for a real server on the node itself goes no further. A packet that IPVS forwards continues as if the node had sent
  * it; table nat does not run a second time.
  */
-function deliver<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): readonly ChainResult<R>[] {
+function deliver(route: Route, sent: ChainResult): readonly ChainResult[] {
   const {packet} = sent;
   if (packet.origin === 'arriving' && route.environment.isLocal(packet.destination) === true) return [sent];
   const routed = withOutput({...packet, outInterface: null}, route.environment);
@@ -162,12 +161,12 @@ function deliver<R extends RuleText>(route: Route<R>, sent: ChainResult<R>): rea
 }
 
 /** Each verdict and the address that packets have then, which differs where IPVS takes them. */
-function outcomesOf<R extends RuleText>(results: readonly ChainResult<R>[]): string {
+function outcomesOf(results: readonly ChainResult[]): string {
   const sure = results.filter(({supposed}) => supposed === null);
   return [...new Set(sure.map(({verdict, packet}) => `${verdict} ${packet.destination.text} ${packet.port}`))].sort().join();
 }
 
-function localityUnknown<R extends RuleText>(end: ChainResult<R>, delivered: readonly ChainResult<R>[]): ChainResult<R> {
+function localityUnknown(end: ChainResult, delivered: readonly ChainResult[]): ChainResult {
   const {text} = end.packet.destination;
   const isForIpvs = delivered.some(({packet}) => packet.virtual !== undefined);
   const difference = isForIpvs
@@ -178,22 +177,22 @@ function localityUnknown<R extends RuleText>(end: ChainResult<R>, delivered: rea
 }
 
 /** Runs the selected chains of a hook. Branches that ended before stay unchanged. */
-function pass<R extends RuleText>(
-  route: Route<R>,
+function pass(
+  route: Route,
   hook: HookName,
-  branches: readonly (Branch<R> | ChainResult<R>)[],
+  branches: readonly (Branch | ChainResult)[],
   isWanted: (chain: HookPlace) => boolean = () => true,
-): readonly ChainResult<R>[] {
-  const ended: ChainResult<R>[] = [];
-  let live: ChainResult<R>[] = [];
+): readonly ChainResult[] {
+  const ended: ChainResult[] = [];
+  let live: ChainResult[] = [];
   for (const branch of branches) {
-    const started: ChainResult<R> = 'verdict' in branch ? branch : {...branch, verdict: 'accept'};
+    const started: ChainResult = 'verdict' in branch ? branch : {...branch, verdict: 'accept'};
     (started.verdict === 'accept' ? live : ended).push(started);
   }
   for (const chain of route.chains.get(hook) ?? []) {
     if (!isWanted(chain)) continue;
     if (chain.priority >= natPriority) live = translate(live, hook, ended);
-    const passed: ChainResult<R>[] = [];
+    const passed: ChainResult[] = [];
     for (const branch of live) for (const result of passChain(chain, branch)) (result.verdict === 'accept' ? passed : ended).push(result);
     live = passed;
   }
@@ -205,7 +204,7 @@ function pass<R extends RuleText>(
 const natPriority = -100;
 
 /** Later packets of a connection get the destination that it has, without passing `nat`. One that is not recognized as its is lost. */
-function translate<R extends RuleText>(live: ChainResult<R>[], hook: HookName, ended: ChainResult<R>[]): ChainResult<R>[] {
+function translate(live: ChainResult[], hook: HookName, ended: ChainResult[]): ChainResult[] {
   if (hook !== 'prerouting' && hook !== 'output') return live;
   return live.flatMap(branch => {
     const {packet} = branch;
@@ -224,17 +223,17 @@ function translate<R extends RuleText>(live: ChainResult<R>[], hook: HookName, e
 }
 
 /** The kernel itself loses the packet, by no rule and no policy. */
-function lost<R extends RuleText>({policy: _, ...branch}: ChainResult<R>, reason: string): ChainResult<R> {
+function lost({policy: _, ...branch}: ChainResult, reason: string): ChainResult {
   return {...branch, verdict: 'drop', reason};
 }
 
 /** Once one chain has translated an address, no other NAT chain runs for it. */
-function passChain<R extends RuleText>(chain: HookedChain<R>, branch: ChainResult<R>): readonly ChainResult<R>[] {
+function passChain(chain: HookedChain, branch: ChainResult): readonly ChainResult[] {
   const {packet, probability, path, inferred, supposed} = branch;
   if (chain.isNat && (packet.untracked || packet.connection !== undefined || isTranslated(chain, branch))) return [branch];
   return chain.walk({packet, probability, path, inferred, supposed});
 }
 
-function isTranslated<R extends RuleText>({hook}: HookedChain<R>, {packet}: ChainResult<R>): boolean {
+function isTranslated({hook}: HookedChain, {packet}: ChainResult): boolean {
   return hook === 'postrouting' || hook === 'input' ? packet.masquerade : packet.rewritten;
 }

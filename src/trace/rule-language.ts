@@ -1,15 +1,15 @@
 import type {LinkProperty} from '../model/node/node-facts.ts';
 import type {Family} from '../model/address.ts';
 import type {BinaryOperator, NftListElement, NftNat, NftOperator} from '../model/nft-ruleset.ts';
-import type {RuleText} from '../model/ruleset.ts';
+import type {NodeRule} from './packet.ts';
 
 /**
  * A rule of iptables or nftables in the one language that the walker evaluates: conditions on fields of a packet, then an action, and so on
  * to the end of the rule. A rule without a step does nothing.
  */
-export interface LoweredRule<R extends RuleText> {
+export interface LoweredRule {
   /** The rule as the dump has it. */
-  readonly source: R;
+  readonly source: NodeRule;
   readonly steps: readonly Step[];
   /** By it kube-proxy masquerades the connections of an endpoint to itself: endpoints are senders of their own kind. */
   readonly isOfEndpointItself: boolean;

@@ -1,7 +1,6 @@
 import {type Address, formatAddress, parseAddress} from '../model/address.ts';
 import {intersect, type Intervals, sizeOf, subtract} from '../model/intervals.ts';
 import type {NftSet} from '../model/nft-ruleset.ts';
-import type {RuleText} from '../model/ruleset.ts';
 import {parseInterval} from '../parse/nftables/address-list.ts';
 import {type Branch, type ChainResult, type Outlets, suppose, undecided} from './branch.ts';
 import {fieldValue, isBeforeTracking} from './field-value.ts';
@@ -12,8 +11,8 @@ import {askAddress, type Environment, type HookName, type Packet} from './packet
 import type {Action, AssignedField, Condition, LoweredRule} from './rule-language.ts';
 
 /** A rule, and the place at which it runs. `R` is the type of rules on the path. */
-export interface RuleRun<R extends RuleText> {
-  readonly rule: LoweredRule<R>;
+export interface RuleRun {
+  readonly rule: LoweredRule;
   readonly hook: HookName | null;
   readonly priority: number;
   readonly environment: Environment;
@@ -22,26 +21,26 @@ export interface RuleRun<R extends RuleText> {
   /** The field by which the rules of a long chain were searched: it matches, and is asked for already. */
   readonly decided: 'saddr' | 'daddr' | undefined;
   /** Walks a chain that the rule calls; `return` at its end. Null if there is no chain of that name. */
-  call(chain: string, branch: Branch<R>): readonly ChainResult<R>[] | null;
+  call(chain: string, branch: Branch): readonly ChainResult[] | null;
 }
 
 /** Runs a rule on a packet: its steps from left to right, until the conditions of one fail. */
-export function runRule<R extends RuleText>(run: RuleRun<R>, branch: Branch<R>, out: Outlets<R>): void {
+export function runRule(run: RuleRun, branch: Branch, out: Outlets): void {
   const {sender} = run.environment;
   const isSilent = sender?.countsEndpoints === false && run.rule.isOfEndpointItself;
   runFrom(isSilent ? {...run, environment: {...run.environment, sender: undefined}} : run, 0, branch, out);
 }
 
-function runFrom<R extends RuleText>(run: RuleRun<R>, start: number, from: Branch<R>, out: Outlets<R>): void {
+function runFrom(run: RuleRun, start: number, from: Branch, out: Outlets): void {
   let branch = from;
   for (let index = start; index < run.rule.steps.length; index++) {
     const step = run.rule.steps[index];
     if (step === undefined) break;
     const {action} = step;
-    const rest = (next: Branch<R>, outlets: Outlets<R>): void => runFrom(run, index + 1, next, outlets);
+    const rest = (next: Branch, outlets: Outlets): void => runFrom(run, index + 1, next, outlets);
     const likelihood = matchConditions(undecidedOf(run, step.conditions), evaluation(run, branch));
     if (likelihood === null) {
-      const follow = (supposed: Branch<R>, outlets: Outlets<R>): void => {
+      const follow = (supposed: Branch, outlets: Outlets): void => {
         const next = action === null ? supposed : act(run, action, {branch: supposed, rest, out: outlets});
         if (next !== null) rest(next, outlets);
       };
@@ -60,24 +59,24 @@ function runFrom<R extends RuleText>(run: RuleRun<R>, start: number, from: Branc
 }
 
 /** The conditions of a rule that the search for it has not decided. */
-function undecidedOf<R extends RuleText>({decided, environment}: RuleRun<R>, conditions: readonly Condition[]): readonly Condition[] {
+function undecidedOf({decided, environment}: RuleRun, conditions: readonly Condition[]): readonly Condition[] {
   if (decided === undefined || environment.sender === undefined) return conditions;
   return conditions.filter(one => one.kind !== 'compare' || one.left.kind !== 'field' || one.left.field.name !== decided);
 }
 
-function evaluation<R extends RuleText>({hook, priority, environment, place, set}: RuleRun<R>, {packet}: Branch<R>): Evaluation {
+function evaluation({hook, priority, environment, place, set}: RuleRun, {packet}: Branch): Evaluation {
   return {packet, hook, priority, environment, place, set};
 }
 
-interface At<R extends RuleText> {
-  readonly branch: Branch<R>;
+interface At {
+  readonly branch: Branch;
   /** The steps after this one. */
-  rest(branch: Branch<R>, out: Outlets<R>): void;
-  readonly out: Outlets<R>;
+  rest(branch: Branch, out: Outlets): void;
+  readonly out: Outlets;
 }
 
 /** The branch that continues with the next step; null if there is none. */
-function act<R extends RuleText>(run: RuleRun<R>, action: Action, at: At<R>): Branch<R> | null {
+function act(run: RuleRun, action: Action, at: At): Branch | null {
   const {out} = at;
   const branch = taken(run, at.branch);
   switch (action.kind) {
@@ -110,7 +109,7 @@ function act<R extends RuleText>(run: RuleRun<R>, action: Action, at: At<R>): Br
 }
 
 /** Of a connection that is there, TPROXY gives a packet to the process of the node that has it, and drops it if there is none. */
-function capture<R extends RuleText>(branch: Branch<R>, {isLocal}: Environment): ChainResult<R> {
+function capture(branch: Branch, {isLocal}: Environment): ChainResult {
   const {packet} = branch;
   const {connection, destination} = packet;
   if (connection === undefined) return {...branch, packet: {...packet, captured: true}, verdict: 'accept'};
@@ -119,20 +118,16 @@ function capture<R extends RuleText>(branch: Branch<R>, {isLocal}: Environment):
 }
 
 /** Adds the rule to those that the packet matched. */
-function taken<R extends RuleText>({rule: {source}}: RuleRun<R>, branch: Branch<R>): Branch<R> {
+function taken({rule: {source}}: RuleRun, branch: Branch): Branch {
   return branch.path?.rule === source ? branch : {...branch, path: {rule: source, before: branch.path}};
 }
 
-function end<R extends RuleText>(out: Outlets<R>, result: ChainResult<R>): null {
+function end(out: Outlets, result: ChainResult): null {
   out.done.push(result);
   return null;
 }
 
-function call<R extends RuleText>(
-  run: RuleRun<R>,
-  {chain, isGoto, otherwise}: Action & {readonly kind: 'call'},
-  at: At<R>,
-): Branch<R> | null {
+function call(run: RuleRun, {chain, isGoto, otherwise}: Action & {readonly kind: 'call'}, at: At): Branch | null {
   const results = run.call(chain, taken(run, at.branch));
   if (results === null) return otherwise === undefined ? taken(run, at.branch) : act(run, otherwise, at);
   // A packet that reaches the end of a chain that was entered by goto returns to where this chain was called.
@@ -141,16 +136,16 @@ function call<R extends RuleText>(
 }
 
 /** The verdict for the key, or the next rule. */
-function runVerdictMap<R extends RuleText>(run: RuleRun<R>, {key, elements}: Action & {readonly kind: 'verdict map'}, at: At<R>): null {
+function runVerdictMap(run: RuleRun, {key, elements}: Action & {readonly kind: 'verdict map'}, at: At): null {
   const {branch, out, rest} = at;
-  const give = (value: string, from: Branch<R>, outlets: Outlets<R>): void => {
+  const give = (value: string, from: Branch, outlets: Outlets): void => {
     const next = act(run, mappedVerdict(value), {branch: from, rest, out: outlets});
     if (next !== null) rest(next, outlets);
   };
   const found = choose(key, elements, evaluation(run, branch));
   if (found === null) {
     const verdicts = new Set(elementsIn(elements, run).map(({value}) => value ?? ''));
-    const tryAll = (supposed: Branch<R>, outlets: Outlets<R>): void => {
+    const tryAll = (supposed: Branch, outlets: Outlets): void => {
       if (verdicts.size === 0) end(outlets, undecided(taken(run, supposed), 'what the map holds is not known'));
       for (const verdict of verdicts) give(verdict, supposed, outlets);
     };
@@ -162,11 +157,7 @@ function runVerdictMap<R extends RuleText>(run: RuleRun<R>, {key, elements}: Act
   return null;
 }
 
-function assign<R extends RuleText>(
-  run: RuleRun<R>,
-  {to, value}: Action & {readonly kind: 'assign'},
-  {branch, out}: At<R>,
-): Branch<R> | null {
+function assign(run: RuleRun, {to, value}: Action & {readonly kind: 'assign'}, {branch, out}: At): Branch | null {
   const marked = taken(run, branch);
   const {packet} = branch;
   if (value.kind === 'map' && choose(value.key, value.elements, evaluation(run, branch))?.choices.length === 0) {
@@ -195,7 +186,7 @@ function assign<R extends RuleText>(
 const maxDrawn = 16;
 
 /** Whether connection tracking has not seen the packet yet. */
-function isUntracked<R extends RuleText>(run: RuleRun<R>, {packet}: Branch<R>): boolean {
+function isUntracked(run: RuleRun, {packet}: Branch): boolean {
   return isBeforeTracking(run) && packet.inInterface !== 'lo';
 }
 
@@ -207,7 +198,7 @@ function zones(to: AssignedField & `zone${string}`, zone: number, packet: Packet
 type NatAction = Action & {readonly kind: 'nat'};
 
 /** A translated packet leaves its base chain. */
-function translate<R extends RuleText>(run: RuleRun<R>, action: NatAction, at: At<R>): null {
+function translate(run: RuleRun, action: NatAction, at: At): null {
   const {out} = at;
   const branch = taken(run, at.branch);
   const {packet} = branch;
@@ -241,7 +232,7 @@ interface Sources {
   readonly rest: number;
 }
 
-function sourcesOf<R extends RuleText>(run: RuleRun<R>, {to}: NatAction, branch: Branch<R>): Sources {
+function sourcesOf(run: RuleRun, {to}: NatAction, branch: Branch): Sources {
   const {packet} = branch;
   const given = to?.kind === 'map' ? choose(to.key, to.elements, evaluation(run, branch), true) : null;
   const constant = to?.kind === 'constant' ? [{value: to.text, share: 1}] : [{value: '', share: 1}];
@@ -309,7 +300,7 @@ function membersOf(text: string): readonly string[] | null {
 const maxMembers = 64;
 
 /** Null if it is unknown which of several addresses or ports is taken. */
-function targetsOf<R extends RuleText>(run: RuleRun<R>, action: NatAction, branch: Branch<R>): Targets | null {
+function targetsOf(run: RuleRun, action: NatAction, branch: Branch): Targets | null {
   const {to, port} = action;
   const {packet} = branch;
   if (port === null) return null;
@@ -338,18 +329,18 @@ function targetsOf<R extends RuleText>(run: RuleRun<R>, action: NatAction, branc
 }
 
 /** One sender always gets the same of several addresses: which one matters where somebody has one of them. */
-function dependsOnSender<R extends RuleText>(sent: readonly Packet[], {environment: {isLocal, isKnown}}: RuleRun<R>): boolean {
+function dependsOnSender(sent: readonly Packet[], {environment: {isLocal, isKnown}}: RuleRun): boolean {
   return sent.length > 1 && sent.some(({destination}) => isLocal(destination) !== false || isKnown?.(destination) === true);
 }
 
 /** An address, or a range of them; null if it is unknown. */
-function destinationOf<R extends RuleText>(run: RuleRun<R>, {nat, to}: NatAction, packet: Packet): string | null {
+function destinationOf(run: RuleRun, {nat, to}: NatAction, packet: Packet): string | null {
   if (nat === 'redirect') return redirectAddress(run, packet);
   if (to === null) return packet.destination.text;
   return to.kind === 'constant' ? constantAddress(to.text, packet.destination) : null;
 }
 
-function redirectAddress<R extends RuleText>({environment}: RuleRun<R>, packet: Packet): string | null {
+function redirectAddress({environment}: RuleRun, packet: Packet): string | null {
   const loopback = packet.family === 'IPv4' ? '127.0.0.1' : '::1';
   return packet.origin === 'node' ? loopback : (environment.redirectAddress(packet)?.text ?? null);
 }

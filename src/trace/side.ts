@@ -1,15 +1,14 @@
 import {heldIn} from '../model/once.ts';
 import {type Address, joinHostPort} from '../model/address.ts';
 import {holds, type Intervals} from '../model/intervals.ts';
-import type {NftChain, NftRule, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
-import type {Backend, ChainSource, Rule, Ruleset, RuleText} from '../model/ruleset.ts';
+import type {NftChain, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
+import type {Backend, ChainSource, Ruleset, RuleText} from '../model/ruleset.ts';
 import {
   askAddress,
   type Connection,
   type ConnectionOutcome,
   type Environment,
   isLost,
-  type NodeRule,
   type Outcome,
   type Packet,
   stateOf,
@@ -35,21 +34,21 @@ export interface Side {
  * Walks a packet through all rules of a node, in the order of hooks, priorities and ages, as the kernel does. The probabilities of the
  * outcomes add up to 1.
  */
-export function walkSide(side: Side, packet: Packet): readonly Outcome<NodeRule>[] {
+export function walkSide(side: Side, packet: Packet): readonly Outcome[] {
   return walkToEnds(side, packet).map(({outcome}) => outcome);
 }
 
-function walkToEnds(side: Side, packet: Packet): readonly OutcomeEnd<NodeRule>[] {
+function walkToEnds(side: Side, packet: Packet): readonly OutcomeEnd[] {
   const {iptables, nft, environment} = side;
   const contexts = iptables.map((rules): WalkContext => ({rules, environment, limits: limitsFor(rules)}));
   const limits = limitsFor(nft ?? iptables);
   const tables = nft === null ? [] : tablesOf(nft, packet.family);
   const isShown = (table: NftTableSource, {name}: NftChain): boolean => isIptablesChain(name) && showsTable(iptables, table);
-  const ofNft = nftChains<Rule>({tables, environment, limits, isShown});
-  const ofIptables = contexts.flatMap(context => iptablesChains<NftRule>(context, table => ageOf(side, context.rules, {table, tables})));
+  const ofNft = nftChains({tables, environment, limits, isShown});
+  const ofIptables = contexts.flatMap(context => iptablesChains(context, table => ageOf(side, context.rules, {table, tables})));
   const chains = inOrder([...ofNft, ...ofIptables]);
-  const route = {chains, environment, balance: balanceByIpvs<NodeRule>(environment)};
-  const ends: readonly ChainResult<NodeRule>[] = routePacket(route, startBranch<NodeRule>(packet));
+  const route = {chains, environment, balance: balanceByIpvs(environment)};
+  const ends: readonly ChainResult[] = routePacket(route, startBranch(packet));
   if (nft !== null) noteWalk(nft, limits);
   for (const context of contexts) noteWalk(context.rules, context.limits);
   return summarizeEnds(undecideTruncated(ends, tables));
@@ -134,7 +133,7 @@ interface Endpoints {
  */
 export function walkConnection(side: Side, packet: Packet, {pods, signature}: Endpoints): readonly ConnectionOutcome[] {
   const known = new Map<string, readonly Later[]>();
-  const follow = ({outcome, packet: end}: OutcomeEnd<NodeRule>): readonly ConnectionOutcome[] => {
+  const follow = ({outcome, packet: end}: OutcomeEnd): readonly ConnectionOutcome[] => {
     const {destination, port} = end;
     if (outcome.verdict !== 'accept' || (outcome.destination === null && !holds(pods, destination.value))) return [outcome];
     const source = `${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.drawnPorts?.join() ?? ''}`;
@@ -163,7 +162,7 @@ interface Later {
 }
 
 /** What keeps a connection from being tracked, or its zone, may be on the path of its first packet alone. */
-function withFirstPath(later: Later, {path}: Outcome<NodeRule>, end: Packet): Later {
+function withFirstPath(later: Later, {path}: Outcome, end: Packet): Later {
   const {lost} = later;
   if (lost === undefined || lost.outcome === answersItself) return later;
   if (end.zone === undefined && !(end.untracked && isAsItWas(end))) return later;
@@ -218,7 +217,7 @@ function countOf(ports: Intervals): number {
   return ports.reduce((sum, [low, high]) => sum + Number(high - low) + 1, 0);
 }
 
-function lostLater(side: Side, first: Packet, end: Packet, replies: readonly OutcomeEnd<NodeRule>[]): ConnectionOutcome['lost'] {
+function lostLater(side: Side, first: Packet, end: Packet, replies: readonly OutcomeEnd[]): ConnectionOutcome['lost'] {
   const isUnanswered = replies.length > 0 && replies.every(({packet}) => stateOf(packet) !== 'established');
   // A rule may mark the connection when the reply passes.
   const connectionMark = replies[0]?.packet.connectionMark ?? end.connectionMark;
@@ -230,12 +229,12 @@ function lostLater(side: Side, first: Packet, end: Packet, replies: readonly Out
 }
 
 /** What rules leave to chance, the first packet meets as well. */
-function lostIn(packet: 'reply' | 'next', ends: readonly OutcomeEnd<NodeRule>[]): ConnectionOutcome['lost'] {
+function lostIn(packet: 'reply' | 'next', ends: readonly OutcomeEnd[]): ConnectionOutcome['lost'] {
   const [first] = ends;
   return first !== undefined && ends.every(({outcome}) => outcome.verdict !== 'accept') ? {packet, outcome: first.outcome} : undefined;
 }
 
-const answersItself: Outcome<NodeRule> = {
+const answersItself: Outcome = {
   verdict: 'drop',
   destination: null,
   probability: 1,

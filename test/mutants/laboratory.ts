@@ -1,7 +1,7 @@
 import {diagnose} from '../../src/diagnose.ts';
 import {type Address, contains, type Family, parseCidr} from '../../src/model/address.ts';
 import type {Finding} from '../../src/model/finding.ts';
-import type {Chain, ChainSource, Rule, Ruleset} from '../../src/model/ruleset.ts';
+import type {Chain, ChainSource, Ruleset} from '../../src/model/ruleset.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {parseNodeAddresses} from '../../src/parse/ipvs/kube-ipvs0.ts';
@@ -9,7 +9,7 @@ import {snapshotOf, withFiles} from '../fixtures.ts';
 import {mutate, type Mutation, mutationsOf} from './mutations.ts';
 import {bystanders, type PacketSetup, packetsFor, packetsOf, type TestPacket} from './packets.ts';
 import {markChange} from '../../src/parse/iptables/comparable-rule.ts';
-import type {Environment} from '../../src/trace/packet.ts';
+import type {Environment, NodeRule} from '../../src/trace/packet.ts';
 import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
 
 /** Where a packet ends: every end with its probability. Two outcomes are the same when all ends and probabilities are. */
@@ -75,8 +75,8 @@ function isLoopback(address: Address): boolean {
   return address.text === '::1' || (loopback !== null && contains(loopback, address));
 }
 
-function remembered(path: readonly Rule[]): readonly string[] {
-  const lists = path.flatMap(({matches}) =>
+function remembered(path: readonly NodeRule[]): readonly string[] {
+  const lists = path.flatMap(({matches = []}) =>
     matches
       .filter(({name, options}) => name === 'recent' && options.some(({flag}) => flag === '--set'))
       .flatMap(({options}) => options.find(({flag}) => flag === '--name')?.values[0] ?? []),
@@ -85,7 +85,7 @@ function remembered(path: readonly Rule[]): readonly string[] {
 }
 
 /** The mark that a packet leaves with: the rules it matched, carried out one after another. */
-function markAfter(path: readonly Rule[]): string {
+function markAfter(path: readonly NodeRule[]): string {
   let mark = 0;
   for (const {target} of path) {
     if (target?.name !== 'MARK') continue;

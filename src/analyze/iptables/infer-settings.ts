@@ -58,10 +58,7 @@ function sameRules(text: string, chain: string, actual: readonly Rule[]): boolea
 }
 
 /** The node identifies pods differently than configured; null if it does not, or too few Services show it. */
-function otherDetector(
-  expected: ExpectedRuleset,
-  actual: Ruleset,
-): {readonly hypothesis: Hypothesis; readonly symptom: Symptom<never>} | null {
+function otherDetector(expected: ExpectedRuleset, actual: Ruleset): {readonly hypothesis: Hypothesis; readonly symptom: Symptom} | null {
   const {context, family} = expected;
   // Rules that a truncated dump does not show may be on the node.
   if (actual.tables.get('nat')?.complete !== true) return null;

@@ -4,10 +4,11 @@ import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Family} from '../../model/address.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';
-import {type Rule, type Ruleset, ruleTextOf} from '../../model/ruleset.ts';
+import {type Ruleset, ruleTextOf} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
+import type {NodeRule} from '../../trace/packet.ts';
 import {analyzeFamily} from '../analyze-family.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {
@@ -117,7 +118,7 @@ function otherBackend({dumps}: Pick<NodeInput, 'dumps'>, {family, backend}: Rule
 /** The path of a packet through the node's actual chains, down to the one that rewrites it. */
 function tracePort({item, expected, actual, beside}: TraceInput): PortTrace {
   const environment = environmentOf(expected.context.facts);
-  return traceServedPort<Rule>({
+  return traceServedPort({
     item,
     context: expected.context,
     walk: packet => ({should: walkOf(expected)(packet, environment), does: walkOf(actual)(packet, environment)}),
@@ -130,7 +131,7 @@ function tracePort({item, expected, actual, beside}: TraceInput): PortTrace {
 }
 
 /** The jumps that lead to the chain that picks an endpoint. */
-function isPath({table, target}: Rule): boolean {
+function isPath({table, target}: NodeRule): boolean {
   const role = parseChainName(target?.name ?? '')?.role;
   return table === 'nat' && (target?.name === 'KUBE-NODEPORTS' || (role !== undefined && role !== 'SEP'));
 }

@@ -3,7 +3,7 @@ import {endpointChainName, parseChainName} from '../../expect/iptables/chain-nam
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {deletesLocalChains} from '../../expect/iptables/iptables-versions.ts';
 import {type Family, familyOf} from '../../model/address.ts';
-import {type Chain, type ChainsByName, type Rule, type Ruleset, commentOf, targetOptionOf} from '../../model/ruleset.ts';
+import {type Chain, type ChainsByName, type Rule, type Ruleset, commentOf, optionOf, targetOptionOf} from '../../model/ruleset.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {orphanChains} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -13,24 +13,29 @@ import type {Symptom} from '../symptoms/symptom.ts';
  * endpoint, so kube-proxy did not write the chain in this form. Silent for chains without comments, whose Service port is
  * unknown, and for IPv6, whose addresses kube-proxy up to 1.30 hashed in any spelling.
  */
-export function misnamedChains(chains: Iterable<Chain>, family: Family): readonly Symptom<Rule>[] {
-  return [...chains].flatMap((chain): readonly Symptom<Rule>[] => {
+export function misnamedChains(chains: Iterable<Chain>, family: Family): readonly Misnamed[] {
+  return [...chains].flatMap((chain): readonly Misnamed[] => {
     if (parseChainName(chain.name)?.role !== 'SEP') return [];
     const rule = chain.rules().find(({target}) => target?.name === 'DNAT');
     const right = rule === undefined ? null : rightName(rule);
     if (rule === undefined || right === null || right === chain.name) return [];
     const detail = `${chain.name} leads to ${targetOptionOf(rule, '--to-destination')}, but kube-proxy names that endpoint's chain ${right}: the rules were not written by kube-proxy, or were changed since`;
     const about = {kind: 'unexpected-rule', variant: 'misnamed-chain', severity: 'warning'} as const;
-    return [{...about, family, port: null, detail, expected: [], actual: [rule]}];
+    return [{right, chain: chain.name, symptom: {...about, family, port: null, detail, expected: [], actual: [rule]}}];
   });
 }
 
+interface Misnamed {
+  readonly chain: string;
+  /** The name that it should have. */
+  readonly right: string;
+  readonly symptom: Symptom;
+}
+
 /** Adds the symptoms of misnamed chains in place of those that their names alone caused, unless a more severe symptom names them. */
-export function withMisnamed(misnamed: readonly Symptom<Rule>[], others: readonly Symptom[]): readonly Symptom[] {
+export function withMisnamed(misnamed: readonly Misnamed[], others: readonly Symptom[]): readonly Symptom[] {
   let result = others;
-  for (const symptom of misnamed) {
-    const chain = symptom.actual[0]?.chain ?? '';
-    const right = symptom.actual[0] === undefined ? null : rightName(symptom.actual[0]);
+  for (const {symptom, chain, right} of misnamed) {
     const about = result.filter(other => other.kind !== 'orphan-chain' && (names(other.actual, chain) || names(other.expected, right)));
     if (about.some(({severity, kind}) => severity !== 'info' && kind !== 'duplicate-rule')) continue;
     result = [...result.filter(other => !about.includes(other)), symptom];
@@ -38,13 +43,13 @@ export function withMisnamed(misnamed: readonly Symptom<Rule>[], others: readonl
   return result;
 }
 
-function names(rules: readonly {readonly text: string}[], chain: string | null): boolean {
-  return rules.some(({text}) => chain !== null && text.split(' ').includes(chain));
+function names(rules: readonly {readonly text: string}[], chain: string): boolean {
+  return rules.some(({text}) => text.split(' ').includes(chain));
 }
 
 function rightName(rule: Rule): string | null {
   const servicePortName = commentOf(rule);
-  const protocol = rule.options.find(({flag}) => flag === '-p')?.values[0];
+  const protocol = optionOf(rule, '-p');
   const destination = targetOptionOf(rule, '--to-destination');
   if (servicePortName === undefined || !/^[^/\s]+\/\S+$/.test(servicePortName) || protocol === undefined || destination === undefined)
     return null;

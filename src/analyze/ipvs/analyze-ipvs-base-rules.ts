@@ -19,7 +19,7 @@ import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {baseRuleSource, type IpvsSide, type IpvsSides, outFilterChain, withChainsOf} from './base-rule-source.ts';
 
 /** What is wrong with the iptables rules around IPVS: they masquerade, filter by source and keep the node's own ports off the addresses of Services. */
-export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly Symptom<Rule>[] {
+export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly Symptom[] {
   const {expected, ruleset, sides, senders} = baseRulesCase;
   const all = baseRuleDifferences(baseRulesCase);
   const gone = ['nat', 'filter'].filter(table => holdsNothing(expected, ruleset, table));
@@ -141,7 +141,7 @@ interface IpvsBaseRulesCase extends ComparedBaseRules {
 type BaseRuleDifference = Difference<ServedPort>;
 
 /** A symptom of the node. */
-type NodeSymptom = PortSymptom<Rule>;
+type NodeSymptom = PortSymptom;
 
 interface BaseChainsCase extends IpvsBaseRulesCase {
   /** The expected base rules. */
@@ -199,7 +199,7 @@ function analyzeChain(key: string, differences: readonly BaseRuleDifference[], b
 }
 
 function harmless(differences: readonly BaseRuleDifference[], where: string): readonly NodeSymptom[] {
-  return residualGroups<Rule, BaseRuleDifference>(differences).map(({symptom, state, evidence, differences: group}) => {
+  return residualGroups<BaseRuleDifference>(differences).map(({symptom, state, evidence, differences: group}) => {
     const count = group.length === 1 ? 'a rule' : `${group.length} rules`;
     return {kind: symptom, severity: 'info', detail: `${count} of ${where} ${state}: no traffic is affected`, ...evidence};
   });

@@ -26,9 +26,9 @@ interface IpvsPortCase {
 }
 
 /** What the differences of one Service port do to packets. A difference that changes no outcome is reported as harmless. */
-export function analyzeIpvsPort(portCase: IpvsPortCase): readonly Symptom<Rule>[] {
+export function analyzeIpvsPort(portCase: IpvsPortCase): readonly Symptom[] {
   const {item, differences, expected, sides} = portCase;
-  const symptoms = new SymptomList<Rule>(item.port);
+  const symptoms = new SymptomList(item.port);
   comparePathOutcomes({
     item,
     semantics: new IpvsSemantics(portCase),
@@ -47,12 +47,12 @@ export function analyzeIpvsPort(portCase: IpvsPortCase): readonly Symptom<Rule>[
 }
 
 /** The endpoint is there with the weight 0. */
-function isDrained({kind, actual}: Symptom<Rule>): boolean {
+function isDrained({kind, actual}: Symptom): boolean {
   return kind === 'missing-endpoint' && actual.some(({table, text}) => table === 'ipvs' && / -w 0$/.test(text));
 }
 
 /** kube-proxy corrects weights in its first sync alone, and before 1.26 never (kubernetes#108319). */
-function addAgain({actual}: Symptom<Rule>, minor: number): string {
+function addAgain({actual}: Symptom, minor: number): string {
   const server = actual.map(({text}) => text.replace(/^-a (.*) -r (\S+) .*$/, '-d $1 -r $2')).find(text => text.startsWith('-d '));
   const restart =
     minor < 26
@@ -62,7 +62,7 @@ function addAgain({actual}: Symptom<Rule>, minor: number): string {
 }
 
 /** The settings of virtual servers: the affinity timeout and the scheduler. */
-function analyzeSettings({port}: ServedPort, {servers}: IpvsPortDifferences, symptoms: SymptomList<Rule>): void {
+function analyzeSettings({port}: ServedPort, {servers}: IpvsPortDifferences, symptoms: SymptomList): void {
   for (const {expected, actual, persistence, scheduling} of servers) {
     // The line of a virtual server alone, for settings of the server and not of its real servers.
     const evidence = {expected: [serverRule(expected)], actual: [serverRule(actual)]};
@@ -83,7 +83,7 @@ function analyzeSettings({port}: ServedPort, {servers}: IpvsPortDifferences, sym
   }
 }
 
-function analyzeWeights(scheduler: string, servers: IpvsPortDifferences['servers'], symptoms: SymptomList<Rule>): void {
+function analyzeWeights(scheduler: string, servers: IpvsPortDifferences['servers'], symptoms: SymptomList): void {
   for (const {expected, actual, changed} of servers) {
     for (const pair of changed) {
       const evidence = {expected: [realServerRule(expected, pair.expected)], actual: [realServerRule(actual, pair.actual)]};
@@ -99,7 +99,7 @@ function analyzeWeights(scheduler: string, servers: IpvsPortDifferences['servers
   }
 }
 
-function analyzeHealthCheck({port}: ServedPort, {members}: IpvsPortDifferences, symptoms: SymptomList<Rule>): void {
+function analyzeHealthCheck({port}: ServedPort, {members}: IpvsPortDifferences, symptoms: SymptomList): void {
   const missing = members.filter(({role, kind}) => role === 'KUBE-HEALTH-CHECK-NODE-PORT' && kind === 'missing');
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
   const detail = `the set that lets health checks on port ${port.healthCheckNodePort} through lacks the port: a load balancer may consider the node unhealthy`;
@@ -107,7 +107,7 @@ function analyzeHealthCheck({port}: ServedPort, {members}: IpvsPortDifferences, 
 }
 
 /** Ports of the node itself must not be reachable at the addresses of Services. */
-function analyzeOwnPorts({members, missingServers}: IpvsPortDifferences, symptoms: SymptomList<Rule>): void {
+function analyzeOwnPorts({members, missingServers}: IpvsPortDifferences, symptoms: SymptomList): void {
   const missing = members.filter(({role, kind}) => role === 'KUBE-IPVS-IPS' && kind === 'missing');
   if (missing.length === 0 || missingServers.length > 0 || symptoms.has('missing-entry')) return;
   const addresses = missing.map(({member}) => member).join(', ');
@@ -116,7 +116,7 @@ function analyzeOwnPorts({members, missingServers}: IpvsPortDifferences, symptom
 }
 
 /** Differences that no symptom explains and that change no outcome. */
-function sayRest({members, missingServers, servers}: IpvsPortDifferences, symptoms: SymptomList<Rule>): void {
+function sayRest({members, missingServers, servers}: IpvsPortDifferences, symptoms: SymptomList): void {
   if (symptoms.all.length > 0) return;
   const harmless = 'no traffic is affected';
   const missing = members.filter(({kind}) => kind === 'missing');
@@ -154,7 +154,7 @@ function placesOf(rules: readonly Rule[]): string {
 }
 
 /** What the IPVS state of one Service port shows beside the outcomes of packets. */
-class IpvsSemantics implements ModeSemantics<Rule> {
+class IpvsSemantics implements ModeSemantics {
   readonly #given: IpvsPortCase;
   readonly #local: ReadonlySet<string>;
   readonly #cluster: ReadonlySet<string>;
@@ -199,11 +199,11 @@ class IpvsSemantics implements ModeSemantics<Rule> {
     return port.externalPolicyLocal || port.internalPolicyLocal || marked || this.#cluster.size - this.#local.size > 1;
   }
 
-  misdirected(): ReadonlyMap<string, Misdirected<Rule>> {
+  misdirected(): ReadonlyMap<string, Misdirected> {
     return new Map();
   }
 
-  special(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  special(comparison: ProbeComparison): readonly KeyedSymptom[] {
     if (comparison.expected.destinations.size === 0) return [];
     const wrong = this.#otherForwarding(comparison);
     if (wrong.length > 0) return wrong;
@@ -212,7 +212,7 @@ class IpvsSemantics implements ModeSemantics<Rule> {
   }
 
   /** Forwarded with another method than masquerading: the packet that arrives at the pod has another destination address. */
-  #otherForwarding(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  #otherForwarding(comparison: ProbeComparison): readonly KeyedSymptom[] {
     const reals = this.#given.differences.servers.flatMap(({changed, actual: server}) =>
       changed.filter(({actual: real}) => real.forwarding !== 'masquerade').map(pair => ({...pair, server})),
     );
@@ -236,7 +236,7 @@ class IpvsSemantics implements ModeSemantics<Rule> {
   }
 
   /** The virtual server exists, and none of its real servers accepts connections. */
-  #exhausted(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  #exhausted(comparison: ProbeComparison): readonly KeyedSymptom[] {
     if (!comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.table === 'ipvs')) return [];
     return [...comparison.expected.destinations.keys()].map(endpoint => {
       const detail = missingEndpointText(this.#given.item, endpoint, {entry: comparison.probe.entry});
@@ -247,7 +247,7 @@ class IpvsSemantics implements ModeSemantics<Rule> {
   }
 
   /** The virtual server exists, and the node does not accept packets for its address. */
-  #notTakenIn(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  #notTakenIn(comparison: ProbeComparison): readonly KeyedSymptom[] {
     const {packet, entry, source} = comparison.probe;
     const address = packet.destination.text;
     if (packet.origin === 'node' || !this.#given.differences.missingAddresses.includes(address)) return [];
@@ -262,7 +262,7 @@ class IpvsSemantics implements ModeSemantics<Rule> {
    * KUBE-IPVS-FILTER rejects new connections to ports of the address that it does not know: because the set of its places lacks this one, or
    * because the virtual server is missing.
    */
-  #refusedByFilter(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  #refusedByFilter(comparison: ProbeComparison): readonly KeyedSymptom[] {
     const {packet, entry, source} = comparison.probe;
     const kept = comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.chain === 'KUBE-IPVS-FILTER');
     if (!kept) return [];
@@ -280,7 +280,7 @@ class IpvsSemantics implements ModeSemantics<Rule> {
     return [{symptom, key: `refused ${entryText(entry)}`}];
   }
 
-  evidence(subject: Subject<Rule>): Evidence<Rule> {
+  evidence(subject: Subject): Evidence {
     switch (subject.kind) {
       case 'service':
         return {expected: this.#missingServers(() => true).slice(0, 6), actual: []};
@@ -303,7 +303,7 @@ class IpvsSemantics implements ModeSemantics<Rule> {
     return this.#given.differences.missingServers.filter(({entry}) => concerns(entry)).flatMap(({server}) => serverEvidence(server));
   }
 
-  #ofEntry(entry: Entry): Evidence<Rule> {
+  #ofEntry(entry: Entry): Evidence {
     const expected = [
       ...this.#missingServers(other => entryText(other) === entryText(entry)),
       ...this.#given.differences.missingAddresses.filter(address => address === entry.address).map(address => addressEvidence(address, 0)),
@@ -317,7 +317,7 @@ class IpvsSemantics implements ModeSemantics<Rule> {
     return {wanted: expected.environment.virtualServer?.(packet), found: actual.environment.virtualServer?.(packet)};
   }
 
-  #ofEndpoint(endpoint: string, comparison: ProbeComparison): Evidence<Rule> {
+  #ofEndpoint(endpoint: string, comparison: ProbeComparison): Evidence {
     const {wanted, found} = this.#serversOf(comparison);
     const line = (server: VirtualServer | undefined): readonly Rule[] =>
       (server?.realServers ?? []).flatMap(real =>
@@ -327,14 +327,14 @@ class IpvsSemantics implements ModeSemantics<Rule> {
     return {expected: line(wanted), actual: own.length > 0 ? own : found === undefined ? [] : serverEvidence(found).slice(0, 4)};
   }
 
-  #ofShares(): Evidence<Rule> {
+  #ofShares(): Evidence {
     const changed = this.#given.differences.servers.flatMap(({changed: pairs, expected, actual}) =>
       pairs.map(pair => ({expected: realServerRule(expected, pair.expected), actual: realServerRule(actual, pair.actual)})),
     );
     return {expected: changed.map(({expected}) => expected).slice(0, 4), actual: changed.map(({actual}) => actual).slice(0, 4)};
   }
 
-  #ofServer(comparison: ProbeComparison): Evidence<Rule> {
+  #ofServer(comparison: ProbeComparison): Evidence {
     const {wanted, found} = this.#serversOf(comparison);
     return {
       expected: wanted === undefined ? [] : serverEvidence(wanted).slice(0, 4),
@@ -343,7 +343,7 @@ class IpvsSemantics implements ModeSemantics<Rule> {
   }
 
   /** Elements that name the address and port of the packet, or of the endpoint for its own connections. */
-  #ofMembers({probe, expected}: ProbeComparison): Evidence<Rule> {
+  #ofMembers({probe, expected}: ProbeComparison): Evidence {
     const {packet} = probe;
     const names = new Set([joinHostPort(packet.destination.text, packet.port), String(packet.port), ...expected.destinations.keys()]);
     const own = this.#given.differences.members.filter(({member}) => names.has(placeOf(member)));

@@ -5,7 +5,7 @@ import {servedInAnyFamily} from '../../expect/cluster/served-port.ts';
 import {families, type Family} from '../../model/address.ts';
 import type {ServedPort} from '../../model/endpoint.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
-import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Ruleset, RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {analyzeFamily} from '../analyze-family.ts';
@@ -106,7 +106,7 @@ function countsOf({dumps}: NodeInput, {servers}: IpvsState): ModeAnalysis['count
 
 /** The path of a packet to its virtual server, and on to its real servers. */
 function traceIpvsPort(item: ServedPort, context: IpvsContext, sides: IpvsSides): PortTrace {
-  return traceServedPort<Rule>({
+  return traceServedPort({
     item,
     context,
     isSentByIpvs: true,
@@ -118,11 +118,11 @@ function traceIpvsPort(item: ServedPort, context: IpvsContext, sides: IpvsSides)
   });
 }
 
-function isVirtualServer({table, text}: Rule): boolean {
+function isVirtualServer({table, text}: RuleText): boolean {
   return table === 'ipvs' && !isOfRealServer(text);
 }
 
-function isRealServer({table, text}: Rule): boolean {
+function isRealServer({table, text}: RuleText): boolean {
   return table === 'ipvs' && isOfRealServer(text);
 }
 

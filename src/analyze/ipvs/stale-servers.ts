@@ -24,7 +24,7 @@ interface StaleCase extends NodeWide {
 }
 
 /** State of a node that belongs to no Service of the API: virtual servers, addresses, elements of sets. */
-export function staleServers(staleCase: StaleCase): readonly Symptom<Rule>[] {
+export function staleServers(staleCase: StaleCase): readonly Symptom[] {
   const servers = staleCase.differences.extraServers.flatMap(server => analyzeServer(server, staleCase));
   const said = new Set(staleCase.differences.extraServers.map(({address}) => address));
   return [
@@ -35,7 +35,7 @@ export function staleServers(staleCase: StaleCase): readonly Symptom<Rule>[] {
 }
 
 /** kube-proxy ignores virtual servers inside excludeCIDRs. */
-function analyzeServer(server: VirtualServer, staleCase: StaleCase): readonly Symptom<Rule>[] {
+function analyzeServer(server: VirtualServer, staleCase: StaleCase): readonly Symptom[] {
   const {context} = staleCase.expected;
   const address = parseAddress(server.address);
   if (address === null || context.excludeCIDRs.some(cidr => contains(cidr, address))) return [];
@@ -88,7 +88,7 @@ function serviceOf(
 }
 
 /** The node accepts packets for the address and answers them itself, even if another host has it. */
-function analyzeAddress(address: string, {expected: {context}, formerOwner}: StaleCase): readonly Symptom<Rule>[] {
+function analyzeAddress(address: string, {expected: {context}, formerOwner}: StaleCase): readonly Symptom[] {
   const service = formerOwner({family: context.family, protocol: '', address, port: 0});
   const detail = context.facts.addresses.includes(address)
     ? `kube-ipvs0 has the address ${address}, which another interface of the node has: kube-proxy ${context.version.text} does not bind such an address`
@@ -99,7 +99,7 @@ function analyzeAddress(address: string, {expected: {context}, formerOwner}: Sta
 }
 
 /** Elements that belong to no Service port. Those of a stale virtual server, which is reported, are left out. */
-function analyzeMembers({expected, differences}: StaleCase, said: ReadonlySet<string>): readonly Symptom<Rule>[] {
+function analyzeMembers({expected, differences}: StaleCase, said: ReadonlySet<string>): readonly Symptom[] {
   const {context} = expected;
   const stalePorts = new Set(differences.extraServers.map(({port}) => String(port)));
   const left = differences.extraMembers.filter(({member}) => {

@@ -3,7 +3,6 @@ import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import {mayKeepEmptyChains} from '../../expect/nftables/nft-versions.ts';
 import type {Family} from '../../model/address.ts';
 import type {NftChain, NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
-import type {RuleText} from '../../model/ruleset.ts';
 import {orphanChains} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {type NftCase, type NftPortDifference, targetsOf} from './nft-case.ts';
@@ -44,14 +43,14 @@ const minPorts = 5;
  * If many Services lead to empty chains of endpoints, there is one cause: a kube-proxy that took over the chains, already flushed,
  * from its predecessor.
  */
-export function mergeEmptyChains({context, ports}: ExpectedTable, symptoms: readonly Symptom<RuleText>[]): readonly Symptom<RuleText>[] {
+export function mergeEmptyChains({context, ports}: ExpectedTable, symptoms: readonly Symptom[]): readonly Symptom[] {
   const broken = symptoms.filter(({kind, endpoint}) => kind === 'broken-jump' && endpoint !== undefined);
   const concerned = new Set(broken.map(({port}) => port));
   const many = concerned.size >= minPorts || (concerned.size === ports.length && ports.length > 1);
   if (!many || !mayKeepEmptyChains(context.version)) return symptoms;
   const names = [...concerned].slice(0, 3).map(port => port?.servicePortName ?? '');
   const detail = `${broken.length} chains of endpoints are empty, though rules lead to them, and connections sent there are not translated: ${concerned.size} of ${ports.length} Service ports are broken, such as ${names.join(', ')}. kube-proxy ${context.version.text} may leave them so for an hour after it took over from another one`;
-  const whole: Symptom<RuleText> = {
+  const whole: Symptom = {
     kind: 'broken-jump',
     family: context.family,
     port: null,

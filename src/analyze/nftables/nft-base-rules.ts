@@ -300,7 +300,7 @@ function textsOf(rules: readonly RuleText[], {expected, actual}: NftCase): reado
   return texts;
 }
 
-type TableChange = OutcomeChange<RuleText, NftPort>;
+type TableChange = OutcomeChange<NftPort>;
 
 /** A rule that concerns more Service ports than this is about the node. */
 const maxNamed = 3;

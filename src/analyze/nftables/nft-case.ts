@@ -91,7 +91,7 @@ export function withSet(table: NftTableSource, name: string, set: NftSet | undef
 }
 
 /** The traffic policy by which the endpoints were picked; null if no path shows it. */
-export function nftPolicyOf({destinations}: PathOutcome<RuleText>): 'Cluster' | 'Local' | null {
+export function nftPolicyOf({destinations}: PathOutcome): 'Cluster' | 'Local' | null {
   for (const {path} of destinations.values()) {
     const chain = pickingChain(path);
     if (chain !== null) return chain.startsWith('local-') ? 'Local' : 'Cluster';

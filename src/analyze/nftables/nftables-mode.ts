@@ -117,12 +117,12 @@ function whyPartly({cut}: NftRuleset, iptables: readonly Ruleset[]): string | nu
 /** The path of a packet from the map that holds its address through the chains of the Service, down to the rule that rewrites it. */
 function traceNftPort(item: NftPort, expected: ExpectedTable, ruleset: NftRuleset): PortTrace {
   const environment = environmentOf(expected.context.facts);
-  return traceServedPort<RuleText>({
+  return traceServedPort({
     item,
     context: expected.context,
     walk: packet => ({
       should: tableWalkOf(expected)(packet, environment),
-      does: collectPathOutcome<RuleText>(walkNftPacket(ruleset, packet, environment)),
+      does: collectPathOutcome(walkNftPacket(ruleset, packet, environment)),
     }),
     stepsOf,
     pickOf: path => path.findLast(({chain}) => chain === pickingChain(path)) ?? null,

@@ -99,7 +99,7 @@ function bodiesOf(texts: readonly string[]): string {
 function otherDetector(
   {context, family, ports}: ExpectedTable,
   actual: NftTable,
-): {readonly hypothesis: Hypothesis; readonly symptom: Symptom<never>} | null {
+): {readonly hypothesis: Hypothesis; readonly symptom: Symptom} | null {
   // Rules that a truncated dump does not show may be on the node.
   if (!actual.complete || ports.length < 3) return null;
   const seen = seenDetector(actual);

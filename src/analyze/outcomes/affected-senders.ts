@@ -2,7 +2,6 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import {formatAddress} from '../../model/address.ts';
 import type {ServedPort} from '../../model/endpoint.ts';
 import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
-import type {RuleText} from '../../model/ruleset.ts';
 import {someOf} from '../../model/text.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
 import type {Packet} from '../../trace/packet.ts';
@@ -17,7 +16,7 @@ import {notOnTheWire, spaceText} from './senders.ts';
 export type Differs = (packet: Packet, sender: SenderConditions) => boolean;
 
 /** Whether two sets of rules give a packet another outcome. */
-export function differsBetween<R extends RuleText>({facts}: Pick<NodeContext, 'facts'>, {expected, actual}: BothWalks<R>): Differs {
+export function differsBetween({facts}: Pick<NodeContext, 'facts'>, {expected, actual}: BothWalks): Differs {
   const environment = environmentOf(facts);
   return (packet, sender) => {
     const own = {...environment, sender};

@@ -1,7 +1,6 @@
 import type {ServedPort} from '../../model/endpoint.ts';
 import {partition, uniqueBy} from '../../model/lists.ts';
 import {onceAsked} from '../../model/once.ts';
-import type {RuleText} from '../../model/ruleset.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {environmentOf} from './environment.ts';
 import {connectionsTo, namedPorts, onePerShape, type PortProbe, type RulesInQuestion, shapeOf} from './outcome-changes.ts';
@@ -43,16 +42,16 @@ interface Tried<Port extends ServedPort> extends Partial<PortProbe<Port>> {
 
 /** A packet with its outcome before and after base rules are replaced. */
 export interface BaseRuleChange<Port extends ServedPort> extends Tried<Port> {
-  readonly before: PathOutcome<RuleText>;
-  readonly after: PathOutcome<RuleText>;
+  readonly before: PathOutcome;
+  readonly after: PathOutcome;
 }
 
 /** Walks packets through these rules, once and when they are first needed; then through others, to tell which end elsewhere. */
-export function baseRuleChanges<R extends RuleText, Port extends ServedPort>(
+export function baseRuleChanges<Port extends ServedPort>(
   rules: BaseRules<Port>,
-  walk: Walk<R>,
+  walk: Walk,
   environment = environmentOf(rules.context.facts),
-): (other: Walk<R>) => readonly BaseRuleChange<Port>[] {
+): (other: Walk) => readonly BaseRuleChange<Port>[] {
   const walked = onceAsked(() => {
     const tried: readonly Tried<Port>[] = [
       ...baseRuleProbes(rules).map(({item, probe}) => ({item, probe, packet: probe.packet})),

@@ -9,49 +9,49 @@ import {sourceName} from './sources.ts';
 import type {Outcome} from '../../trace/packet.ts';
 
 /** What a proxy mode knows about its own rules that the outcomes of packets do not show. */
-export interface ModeSemantics<R extends RuleText> {
+export interface ModeSemantics {
   /** The packet ended as if this entry of the Service were not programmed. */
-  isUnentered(outcome: Outcome<R>): boolean;
+  isUnentered(outcome: Outcome): boolean;
   /** No entry of the Service port is programmed on the node. */
   hasNoEntry(): boolean;
   /** Why a packet is dropped or rejected: its source is in no range, the policy is Local and the node has no endpoint, or another reason. */
-  refusedFor(outcome: Outcome<R>): 'ranges' | 'policy' | 'other';
+  refusedFor(outcome: Outcome): 'ranges' | 'policy' | 'other';
   /** The traffic policy by which the endpoints were picked; null if the rules do not show it. */
-  policyOf(pathOutcome: PathOutcome<R>): 'Cluster' | 'Local' | null;
+  policyOf(pathOutcome: PathOutcome): 'Cluster' | 'Local' | null;
   /** Endpoints, by `ip:port`, whose own rules send packets elsewhere. */
-  misdirected(pathOutcome: PathOutcome<R>): ReadonlyMap<string, Misdirected<R>>;
+  misdirected(pathOutcome: PathOutcome): ReadonlyMap<string, Misdirected>;
   /** Symptoms that replace all others of a comparison: a broken jump, a third-party rule. Empty if there are none. */
-  special(comparison: ProbeComparison<R>): readonly KeyedSymptom<R>[];
+  special(comparison: ProbeComparison): readonly KeyedSymptom[];
   /** The missing rules, and the unexpected ones. */
-  evidence(subject: Subject<R>): Evidence<R>;
+  evidence(subject: Subject): Evidence;
 }
 
-export interface Misdirected<R extends RuleText> {
+export interface Misdirected {
   readonly destination: string;
-  readonly rule: R;
+  readonly rule: RuleText;
 }
 
-export interface KeyedSymptom<R extends RuleText> {
-  readonly symptom: PortSymptom<R>;
+export interface KeyedSymptom {
+  readonly symptom: PortSymptom;
   readonly key: string;
   /** The key of a symptom that explains this one. */
   readonly unless?: string;
 }
 
 /** The subject for which rules are wanted as evidence. */
-export type Subject<R extends RuleText> =
+export type Subject =
   | {readonly kind: 'service' | 'shares' | 'affinity'}
   | {readonly kind: 'entry'; readonly entry: Entry}
-  | {readonly kind: 'endpoint'; readonly endpoint: string; readonly comparison: ProbeComparison<R>}
-  | {readonly kind: 'policy' | 'masquerade'; readonly comparison: ProbeComparison<R>};
+  | {readonly kind: 'endpoint'; readonly endpoint: string; readonly comparison: ProbeComparison}
+  | {readonly kind: 'policy' | 'masquerade'; readonly comparison: ProbeComparison};
 
-export interface Evidence<R extends RuleText> {
-  readonly expected: readonly R[];
-  readonly actual: readonly R[];
+export interface Evidence {
+  readonly expected: readonly RuleText[];
+  readonly actual: readonly RuleText[];
 }
 
 /** Endpoints that get no traffic, or should get none; if these are right, their shares and masquerading. */
-export function compareEndpoints<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+export function compareEndpoints(outcomeCase: OutcomeCase, comparison: ProbeComparison): void {
   const {expected, actual, probe} = comparison;
   const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
   const extra = [...actual.destinations.keys()].filter(destination => !expected.destinations.has(destination));
@@ -70,15 +70,12 @@ export function compareEndpoints<R extends RuleText>(outcomeCase: OutcomeCase<R>
   compareMasquerade(outcomeCase, comparison);
 }
 
-interface WrongAddress<R extends RuleText> extends Misdirected<R> {
+interface WrongAddress extends Misdirected {
   readonly endpoint: string;
-  readonly comparison: ProbeComparison<R>;
+  readonly comparison: ProbeComparison;
 }
 
-function sayWrongAddress<R extends RuleText>(
-  outcomeCase: OutcomeCase<R>,
-  {endpoint, rule, destination, comparison}: WrongAddress<R>,
-): void {
+function sayWrongAddress(outcomeCase: OutcomeCase, {endpoint, rule, destination, comparison}: WrongAddress): void {
   const {expected} = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
   const detail = `the rule of endpoint ${endpoint} sends traffic to ${destination}`;
   const share = shareOfPods(comparison, comparison.actual.destinations.get(destination)?.probability ?? 0);
@@ -89,31 +86,28 @@ function sayWrongAddress<R extends RuleText>(
 }
 
 /** Told for connections from pods of the node to the cluster IP alone. */
-export function shareOfPods<R extends RuleText>(
-  {probe: {entry, source, endpoint}}: ProbeComparison<R>,
-  share: number,
-): Pick<Symptom, 'share'> {
+export function shareOfPods({probe: {entry, source, endpoint}}: ProbeComparison, share: number): Pick<Symptom, 'share'> {
   return entry.kind === 'clusterIP' && source.kind === 'pod' && endpoint === undefined ? {share} : {};
 }
 
-function sayMissingEndpoint<R extends RuleText>(outcomeCase: OutcomeCase<R>, endpoint: string, comparison: ProbeComparison<R>): void {
+function sayMissingEndpoint(outcomeCase: OutcomeCase, endpoint: string, comparison: ProbeComparison): void {
   const evidence = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
   sayKeyed(outcomeCase.symptoms, missingEndpoint(outcomeCase.item, {endpoint, probe: comparison.probe, evidence}));
 }
 
 /** Says a symptom unless another one explains it. */
-export function sayKeyed<R extends RuleText>(symptoms: SymptomList<R>, {symptom, key, unless}: KeyedSymptom<R>): void {
+export function sayKeyed(symptoms: SymptomList, {symptom, key, unless}: KeyedSymptom): void {
   if (unless === undefined || !symptoms.hasSaid(unless)) symptoms.say(symptom, key);
 }
 
-interface Missing<R extends RuleText> {
+interface Missing {
   readonly endpoint: string;
   readonly probe: Probe;
-  readonly evidence: Evidence<R>;
+  readonly evidence: Evidence;
 }
 
 /** Where only what the endpoint sends to itself does not reach it, which is tried last, that is what is wrong. */
-export function missingEndpoint<R extends RuleText>(item: ServedPort, {endpoint, probe, evidence}: Missing<R>): KeyedSymptom<R> {
+export function missingEndpoint(item: ServedPort, {endpoint, probe, evidence}: Missing): KeyedSymptom {
   if (!isToItself(item, endpoint, probe))
     return {
       symptom: {kind: 'missing-endpoint', endpoint, detail: missingEndpointText(item, endpoint, probe), ...evidence, ...otherEntry(probe)},
@@ -133,7 +127,7 @@ function isToItself({all}: ServedPort, endpoint: string, {source, endpoint: send
   return all.find(({hostPort}) => hostPort === endpoint)?.address === source.address;
 }
 
-function sayStaleEndpoint<R extends RuleText>(outcomeCase: OutcomeCase<R>, endpoint: string, comparison: ProbeComparison<R>): void {
+function sayStaleEndpoint(outcomeCase: OutcomeCase, endpoint: string, comparison: ProbeComparison): void {
   const share = comparison.actual.destinations.get(endpoint)?.probability ?? 0;
   const detail = staleEndpointText(outcomeCase.item, endpoint, comparison.probe, share);
   const {actual} = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
@@ -155,7 +149,7 @@ function stateOf({all}: ServedPort, endpoint: string): string {
   return `is an endpoint that must not be used (${known.terminating ? 'terminating' : 'not ready'})`;
 }
 
-function compareShares<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+function compareShares(outcomeCase: OutcomeCase, comparison: ProbeComparison): void {
   const {expected, actual} = comparison;
   const fair = [...expected.destinations.values()][0]?.probability ?? 0;
   const shareOf = (destination: string): number => actual.destinations.get(destination)?.probability ?? 0;
@@ -189,7 +183,7 @@ function percentText(probability: number): string {
 }
 
 /** Packets reach the right endpoints, with another source address than they should have. */
-export function compareMasquerade<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+export function compareMasquerade(outcomeCase: OutcomeCase, comparison: ProbeComparison): void {
   const {expected, actual} = comparison;
   const diverging = [...expected.destinations].find(
     ([destination, {masquerade}]) => (actual.destinations.get(destination)?.masquerade ?? masquerade) !== masquerade,
@@ -197,9 +191,9 @@ export function compareMasquerade<R extends RuleText>(outcomeCase: OutcomeCase<R
   if (diverging !== undefined) sayOtherMasquerade(outcomeCase, comparison, {destination: diverging[0], should: diverging[1].masquerade});
 }
 
-function sayOtherMasquerade<R extends RuleText>(
-  outcomeCase: OutcomeCase<R>,
-  comparison: ProbeComparison<R>,
+function sayOtherMasquerade(
+  outcomeCase: OutcomeCase,
+  comparison: ProbeComparison,
   {destination, should}: {readonly destination: string; readonly should: boolean},
 ): void {
   const {probe} = comparison;
@@ -231,7 +225,7 @@ function sayOtherMasquerade<R extends RuleText>(
 }
 
 /** Endpoints should be reached, and the packet is refused. */
-export function sayRefused<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+export function sayRefused(outcomeCase: OutcomeCase, comparison: ProbeComparison): void {
   const {expected, actual, probe} = comparison;
   const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
   const rule = outcome?.path.at(-1);
@@ -262,24 +256,24 @@ export function sayRefused<R extends RuleText>(outcomeCase: OutcomeCase<R>, comp
 }
 
 /** The probes of one Service port, and what else is known of it. */
-export interface OutcomeCase<R extends RuleText> {
+export interface OutcomeCase {
   readonly item: ServedPort;
   readonly probes: readonly Probe[];
   /** Walks a probe through the expected and the actual rules. */
-  readonly walk: (probe: Probe) => ProbeComparison<R>;
-  readonly semantics: ModeSemantics<R>;
-  readonly symptoms: SymptomList<R>;
+  readonly walk: (probe: Probe) => ProbeComparison;
+  readonly semantics: ModeSemantics;
+  readonly symptoms: SymptomList;
   /** What the rules of session affinity show by themselves, computed after the endpoints were compared. Null if they show nothing. */
-  readonly affinity?: (changesOutcome: boolean) => PortSymptom<R> | null;
+  readonly affinity?: (changesOutcome: boolean) => PortSymptom | null;
 }
 
 /** Symptoms of single endpoints. */
 export const endpointKinds: readonly SymptomKind[] = ['missing-endpoint', 'stale-endpoint', 'wrong-endpoint-address', 'broken-jump'];
 
 /** Rules or elements that lead to a chain that is missing or empty, by the name of this chain. */
-export function brokenJumps<R extends RuleText>(
-  broken: ReadonlyMap<string, R>,
-  comparison: ProbeComparison<R>,
+export function brokenJumps(
+  broken: ReadonlyMap<string, RuleText>,
+  comparison: ProbeComparison,
   {
     endpointOf,
     has,
@@ -287,9 +281,9 @@ export function brokenJumps<R extends RuleText>(
   }: {
     endpointOf(chain: string): {readonly hostPort: string} | undefined;
     has(chain: string): boolean;
-    rulesOf(chain: string): readonly R[];
+    rulesOf(chain: string): readonly RuleText[];
   },
-): readonly KeyedSymptom<R>[] {
+): readonly KeyedSymptom[] {
   const {actual, probe} = comparison;
   const lost = actual.passed + actual.rejected + actual.dropped;
   return [...broken].map(([target, rule]) => {
@@ -302,18 +296,18 @@ export function brokenJumps<R extends RuleText>(
 }
 
 /** A third-party rule in a chain of the Service port intercepts all packets before they reach an endpoint. */
-export function interceptedBy<R extends RuleText>(rule: R, place: string, {actual, probe}: ProbeComparison<R>): KeyedSymptom<R> {
+export function interceptedBy(rule: RuleText, place: string, {actual, probe}: ProbeComparison): KeyedSymptom {
   const detail = `a rule in ${place} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(actual)}`;
   const symptom = {kind: 'unexpected-rule', severity: 'error', entry: probe.entry, detail, expected: [], actual: [rule]} as const;
   return {key: `taken ${rule.chain} ${rule.line}`, symptom};
 }
 
 /** A chain after the entry returns packets: the rule that leads to the endpoints, which are picked by the policy, is missing. */
-export function deadEnd<R extends RuleText>(
+export function deadEnd(
   {port}: Pick<ServedPort, 'port'>,
-  {probe}: ProbeComparison<R>,
-  {chain, policy, evidence}: {readonly chain: string; readonly policy: 'Cluster' | 'Local' | null; readonly evidence: Evidence<R>},
-): KeyedSymptom<R> {
+  {probe}: ProbeComparison,
+  {chain, policy, evidence}: {readonly chain: string; readonly policy: 'Cluster' | 'Local' | null; readonly evidence: Evidence},
+): KeyedSymptom {
   const {entry} = probe;
   if (port.externalPolicyLocal && policy === 'Cluster') {
     const detail = `${whose(probe)} do not get the bypass to all endpoints: ${chain} returns them without an endpoint`;

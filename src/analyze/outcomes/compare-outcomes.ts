@@ -1,4 +1,3 @@
-import type {RuleText} from '../../model/ruleset.ts';
 import {entryText, throughEntry} from '../../model/service-port.ts';
 import type {OutcomeCase, Evidence} from './compare-endpoints.ts';
 import {compareEndpoints, sayKeyed, compareMasquerade, endpointKinds, sayRefused, shareOfPods} from './compare-endpoints.ts';
@@ -9,7 +8,7 @@ import {type Probe, whose} from './probes.ts';
  * Reports what the probes of one Service port show, in any proxy mode: each diverging probe gets one symptom that names the cause.
  * Returns whether any probe diverges.
  */
-export function comparePathOutcomes<R extends RuleText>(outcomeCase: OutcomeCase<R>): boolean {
+export function comparePathOutcomes(outcomeCase: OutcomeCase): boolean {
   const {probes, walk, symptoms, affinity: compareRules = () => null} = outcomeCase;
   const comparisons = probes.filter(isNewConnection).map(walk);
   const diverging = comparisons.filter(diverges);
@@ -36,18 +35,18 @@ export function comparePathOutcomes<R extends RuleText>(outcomeCase: OutcomeCase
   return changesOutcome;
 }
 
-function diverges({expected, actual}: ProbeComparison<RuleText>): boolean {
+function diverges({expected, actual}: ProbeComparison): boolean {
   return !isSameOutcome(expected, actual);
 }
 
 /** Unreached entries. If all entries are unreached, the Service port is not programmed. */
-function unreachedEntries<R extends RuleText>(
-  outcomeCase: OutcomeCase<R>,
-  comparisons: readonly ProbeComparison<R>[],
-  diverging: readonly ProbeComparison<R>[],
+function unreachedEntries(
+  outcomeCase: OutcomeCase,
+  comparisons: readonly ProbeComparison[],
+  diverging: readonly ProbeComparison[],
 ): ReadonlySet<string> {
   const entered = new Set(diverging.filter(comparison => !isUnentered(outcomeCase, comparison)).map(({probe}) => entryText(probe.entry)));
-  const whole = new Map<string, ProbeComparison<R>>();
+  const whole = new Map<string, ProbeComparison>();
   for (const comparison of diverging) {
     const name = entryText(comparison.probe.entry);
     if (comparison.expected.destinations.size > 0 && !entered.has(name) && !whole.has(name)) whole.set(name, comparison);
@@ -63,7 +62,7 @@ function unreachedEntries<R extends RuleText>(
 }
 
 /** Names of the entries that lead to an endpoint in the expected rules. */
-function servedEntries(comparisons: readonly ProbeComparison<RuleText>[]): ReadonlySet<string> {
+function servedEntries(comparisons: readonly ProbeComparison[]): ReadonlySet<string> {
   const served = comparisons.filter(({expected, probe}) => expected.destinations.size > 0 && probe.endpoint === undefined);
   return new Set(served.map(({probe}) => entryText(probe.entry)));
 }
@@ -74,19 +73,19 @@ function isNewConnection({knownTo}: Probe): boolean {
 }
 
 /** The client is known to one endpoint, which it should reach. */
-function isLedBack({probe, expected}: ProbeComparison<RuleText>): boolean {
+function isLedBack({probe, expected}: ProbeComparison): boolean {
   return probe.knownTo.size > 0 && expected.destinations.size === 1;
 }
 
 /** A returning client reaches another endpoint than the one it is known to. */
-function compareReturn<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+function compareReturn(outcomeCase: OutcomeCase, comparison: ProbeComparison): void {
   if (hasSameEnds(comparison.expected, comparison.actual)) return compareMasquerade(outcomeCase, comparison);
   const detail = `a returning client is not sent back to its endpoint through its ${entryText(comparison.probe.entry)}`;
   outcomeCase.symptoms.say({kind: 'session-affinity-mismatch', detail, ...outcomeCase.semantics.evidence({kind: 'affinity'})}, 'affinity');
 }
 
 /** Packets reach the right endpoint, but the rule does not record the client, or records it in another list. */
-function compareMemory<R extends RuleText>(outcomeCase: OutcomeCase<R>, {expected, actual, probe}: ProbeComparison<R>): void {
+function compareMemory(outcomeCase: OutcomeCase, {expected, actual, probe}: ProbeComparison): void {
   for (const [destination, {remembered}] of expected.destinations) {
     const found = actual.destinations.get(destination);
     if (found === undefined || found.remembered === remembered) continue;
@@ -97,7 +96,7 @@ function compareMemory<R extends RuleText>(outcomeCase: OutcomeCase<R>, {expecte
 }
 
 /** The cause of one diverging probe, as one symptom. */
-function explainComparison<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+function explainComparison(outcomeCase: OutcomeCase, comparison: ProbeComparison): void {
   const {expected, actual} = comparison;
   if (actual.undecided > 0 && expected.undecided === 0) return sayUndetermined(outcomeCase, comparison);
   if (saidSpecial(outcomeCase, comparison)) return;
@@ -110,18 +109,18 @@ function explainComparison<R extends RuleText>(outcomeCase: OutcomeCase<R>, comp
 }
 
 /** Says what only the mode knows of a probe. False if that is nothing. */
-function saidSpecial<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): boolean {
+function saidSpecial(outcomeCase: OutcomeCase, comparison: ProbeComparison): boolean {
   const special = outcomeCase.semantics.special(comparison);
   for (const one of special) sayKeyed(outcomeCase.symptoms, one);
   return special.length > 0;
 }
 
 /** The packet ends as if its entry were not programmed. */
-function isUnentered<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual}: ProbeComparison<R>): boolean {
+function isUnentered(outcomeCase: OutcomeCase, {actual}: ProbeComparison): boolean {
   return actual.destinations.size === 0 && actual.outcomes.every(outcome => outcomeCase.semantics.isUnentered(outcome));
 }
 
-function sayMissingEntry<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+function sayMissingEntry(outcomeCase: OutcomeCase, comparison: ProbeComparison): void {
   const {
     probe: {entry},
     actual,
@@ -139,7 +138,7 @@ function sayMissingEntry<R extends RuleText>(outcomeCase: OutcomeCase<R>, compar
   );
 }
 
-function sayUndetermined<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual, probe}: ProbeComparison<R>): void {
+function sayUndetermined(outcomeCase: OutcomeCase, {actual, probe}: ProbeComparison): void {
   const outcome = actual.outcomes.find(({verdict}) => verdict === 'undecided');
   // A truncated dump is reported for the node, as ST506.
   if (outcome?.isTruncated === true) return;
@@ -151,7 +150,7 @@ function sayUndetermined<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actua
 }
 
 /** No endpoint should be reached: the Service has none, the node has none, or the source is not allowed. */
-function shouldBeRefused<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): void {
+function shouldBeRefused(outcomeCase: OutcomeCase, comparison: ProbeComparison): void {
   const {expected, actual, probe} = comparison;
   const [outcome] = expected.outcomes;
   const reason = outcome === undefined ? 'other' : outcomeCase.semantics.refusedFor(outcome);
@@ -179,7 +178,7 @@ function shouldBeRefused<R extends RuleText>(outcomeCase: OutcomeCase<R>, compar
 }
 
 /** The source is outside of loadBalancerSourceRanges. */
-function outsideRanges<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual, probe}: ProbeComparison<R>, evidence: Evidence<R>): void {
+function outsideRanges(outcomeCase: OutcomeCase, {actual, probe}: ProbeComparison, evidence: Evidence): void {
   const entry = entryText(probe.entry);
   const symptom = {kind: 'source-ranges-mismatch', entry: probe.entry, ...evidence} as const;
   const end = describePathOutcome(actual);
@@ -199,7 +198,7 @@ function outsideRanges<R extends RuleText>(outcomeCase: OutcomeCase<R>, {actual,
 }
 
 /** The endpoints are picked by the other policy, or packets are dropped as under the other policy. */
-function saidOtherPolicy<R extends RuleText>(outcomeCase: OutcomeCase<R>, comparison: ProbeComparison<R>): boolean {
+function saidOtherPolicy(outcomeCase: OutcomeCase, comparison: ProbeComparison): boolean {
   const {expected, actual, probe} = comparison;
   const should = outcomeCase.semantics.policyOf(expected);
   const does = outcomeCase.semantics.policyOf(actual);

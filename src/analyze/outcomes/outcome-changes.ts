@@ -1,7 +1,6 @@
 import type {NodeContext} from '../../expect/node-context.ts';
 import type {ServedPort, Endpoint} from '../../model/endpoint.ts';
 import type {Severity} from '../../model/finding.ts';
-import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
 import {differsBetween, effectOnOthers, namesSenders} from './affected-senders.ts';
@@ -20,19 +19,19 @@ export interface PortProbe<Port extends ServedPort> {
 }
 
 /** A probe whose outcome with some rules is not the one without them. */
-export interface OutcomeChange<R extends RuleText, Port extends ServedPort> extends PortProbe<Port> {
-  readonly pathOutcome: PathOutcome<R>;
-  readonly without: PathOutcome<R>;
+export interface OutcomeChange<Port extends ServedPort> extends PortProbe<Port> {
+  readonly pathOutcome: PathOutcome;
+  readonly without: PathOutcome;
   /** It ends elsewhere, and is not only masqueraded differently. */
   readonly lost: boolean;
 }
 
 /** The probes whose outcome with the rules in question is another than without them, which is the expected one. */
-export function outcomeChanges<R extends RuleText, Port extends ServedPort>(
+export function outcomeChanges<Port extends ServedPort>(
   probes: readonly PortProbe<Port>[],
   {facts}: Pick<NodeContext, 'facts'>,
-  walks: BothWalks<R>,
-): readonly OutcomeChange<R, Port>[] {
+  walks: BothWalks,
+): readonly OutcomeChange<Port>[] {
   const environment = environmentOf(facts);
   return probes.flatMap(({item, probe}) => {
     const pathOutcome = walks.actual(probe.packet, environment);
@@ -44,7 +43,7 @@ export function outcomeChanges<R extends RuleText, Port extends ServedPort>(
 }
 
 /** Of a packet that is sent straight to an endpoint, and so to no other. */
-function isMasqueraded({outcomes}: PathOutcome<RuleText>): boolean {
+function isMasqueraded({outcomes}: PathOutcome): boolean {
   return outcomes.some(({masquerade}) => masquerade);
 }
 
@@ -88,10 +87,10 @@ export function connectionsTo<Port extends ServedPort>(
 }
 
 /** What rules do to packets: the worst change in words, and how many Service ports it concerns. If there is none, other senders are tried. */
-export function effectOfRules<R extends RuleText, Port extends ServedPort>(
+export function effectOfRules<Port extends ServedPort>(
   rules: RulesInQuestion<Port>,
-  changes: readonly OutcomeChange<R, Port>[],
-  walks: BothWalks<R>,
+  changes: readonly OutcomeChange<Port>[],
+  walks: BothWalks,
 ): {readonly severity: Severity; readonly text: string} {
   const {context, texts} = rules;
   const worst = changes.find(change => change.lost && !isOfSome(change)) ?? changes.find(({lost}) => lost) ?? changes[0];

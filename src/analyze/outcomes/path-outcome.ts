@@ -3,21 +3,21 @@ import {once} from '../../model/once.ts';
 import type {ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
 import {walkPacket} from '../../trace/iptables/walk-packet.ts';
 import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
-import type {Environment, Outcome, Packet} from '../../trace/packet.ts';
+import type {Environment, NodeRule, Outcome, Packet} from '../../trace/packet.ts';
 import type {Probe} from './probes.ts';
 
 /** One packet walked through the expected and through the actual rules. */
-export interface ProbeComparison<R extends RuleText = Rule> {
+export interface ProbeComparison {
   readonly probe: Probe;
-  readonly expected: PathOutcome<R>;
-  readonly actual: PathOutcome<R>;
+  readonly expected: PathOutcome;
+  readonly actual: PathOutcome;
 }
 
 /** All outcomes of one walk, grouped by where they end. */
-export interface PathOutcome<R extends RuleText = Rule> {
-  readonly outcomes: readonly Outcome<R>[];
+export interface PathOutcome {
+  readonly outcomes: readonly Outcome[];
   /** Endpoints by `ip:port`. */
-  readonly destinations: ReadonlyMap<string, Share<R>>;
+  readonly destinations: ReadonlyMap<string, Share>;
   /** Probabilities of the outcomes that reach no endpoint. */
   readonly passed: number;
   readonly rejected: number;
@@ -25,25 +25,25 @@ export interface PathOutcome<R extends RuleText = Rule> {
   readonly undecided: number;
 }
 
-export interface Share<R extends RuleText = Rule> {
+export interface Share {
   readonly probability: number;
   readonly masquerade: boolean;
   /** The list (of `recent`, or an affinity set) that records the client, so that it returns to this endpoint; null if there is none. */
   readonly remembered: string | null;
-  readonly path: readonly R[];
+  readonly path: readonly NodeRule[];
 }
 
 /** Walks a packet through one set of rules. */
-export type Walk<R extends RuleText> = (packet: Packet, environment: Environment) => PathOutcome<R>;
+export type Walk = (packet: Packet, environment: Environment) => PathOutcome;
 
 /** The walks of the same packets through the rules that are expected, or that others are compared with, and through the actual ones. */
-export interface BothWalks<R extends RuleText> {
-  readonly expected: Walk<R>;
-  readonly actual: Walk<R>;
+export interface BothWalks {
+  readonly expected: Walk;
+  readonly actual: Walk;
 }
 
-export function collectPathOutcome<R extends RuleText>(outcomes: readonly Outcome<R>[]): PathOutcome<R> {
-  const destinations = new Map<string, Share<R>>();
+export function collectPathOutcome(outcomes: readonly Outcome[]): PathOutcome {
+  const destinations = new Map<string, Share>();
   const other = {passed: 0, rejected: 0, dropped: 0, undecided: 0};
   for (const {verdict, destination, probability, masquerade, path} of outcomes) {
     if (verdict === 'accept' && destination !== null) {
@@ -68,14 +68,14 @@ function rememberedIn(path: readonly (RuleText & Partial<Pick<Rule, 'target' | '
 }
 
 /** The walk of packets through these rules of iptables. */
-export function walkOf(rules: ChainSource): Walk<Rule> {
+export function walkOf(rules: ChainSource): Walk {
   return (packet, environment) => collectPathOutcome(walkPacket(rules, packet, environment));
 }
 
 /** The walk of packets through this table alone. */
-export function tableWalkOf(table: NftTableSource): Walk<RuleText> {
+export function tableWalkOf(table: NftTableSource): Walk {
   const source = sourceOf(table);
-  return (packet, environment) => collectPathOutcome<RuleText>(walkNftPacket(source, packet, environment));
+  return (packet, environment) => collectPathOutcome(walkNftPacket(source, packet, environment));
 }
 
 /** A walk caches how long the paths of each ruleset may get. */
@@ -87,7 +87,7 @@ export const verdictNames = {accept: 'passed', reject: 'rejected', drop: 'droppe
 const tolerance = 2e-5;
 
 /** Whether two walks end in the same outcomes, shares and masquerading, and record the client alike. */
-export function isSameOutcome<R extends RuleText>(a: PathOutcome<R>, b: PathOutcome<R>): boolean {
+export function isSameOutcome(a: PathOutcome, b: PathOutcome): boolean {
   if (!hasSameEnds(a, b)) return false;
   for (const [destination, share] of a.destinations) {
     const other = b.destinations.get(destination);
@@ -97,7 +97,7 @@ export function isSameOutcome<R extends RuleText>(a: PathOutcome<R>, b: PathOutc
 }
 
 /** Whether two walks end in the same outcomes with the same shares. */
-export function hasSameEnds<R extends RuleText>(a: PathOutcome<R>, b: PathOutcome<R>): boolean {
+export function hasSameEnds(a: PathOutcome, b: PathOutcome): boolean {
   if (a.destinations.size !== b.destinations.size) return false;
   for (const [destination, {probability}] of a.destinations)
     if (!near(b.destinations.get(destination)?.probability ?? 0, probability)) return false;
@@ -105,11 +105,11 @@ export function hasSameEnds<R extends RuleText>(a: PathOutcome<R>, b: PathOutcom
 }
 
 /** Whether two walks end in outcomes of the same kinds: an endpoint, a refusal or none, and whether packets are masqueraded. */
-export function hasSameKinds<R extends RuleText>(a: PathOutcome<R>, b: PathOutcome<R>): boolean {
+export function hasSameKinds(a: PathOutcome, b: PathOutcome): boolean {
   return kindsOf(a) === kindsOf(b);
 }
 
-function kindsOf({destinations, passed, rejected, dropped, undecided}: PathOutcome<RuleText>): string {
+function kindsOf({destinations, passed, rejected, dropped, undecided}: PathOutcome): string {
   const isMasqueraded = [...destinations.values()].some(({masquerade}) => masquerade);
   return [destinations.size > 0, isMasqueraded, passed > 0, rejected > 0, dropped > 0, undecided > 0].join();
 }
@@ -119,7 +119,7 @@ export function near(a: number, b: number): boolean {
 }
 
 /** Where the packets of a walk end, and what their senders see of it. */
-export function describeLoss(pathOutcome: PathOutcome<RuleText>): string {
+export function describeLoss(pathOutcome: PathOutcome): string {
   const {passed, destinations} = pathOutcome;
   const seen = near(passed, 0)
     ? ''
@@ -130,7 +130,7 @@ export function describeLoss(pathOutcome: PathOutcome<RuleText>): string {
 }
 
 /** Where the packets of a walk end, in a few words. */
-export function describePathOutcome(pathOutcome: PathOutcome<RuleText>): string {
+export function describePathOutcome(pathOutcome: PathOutcome): string {
   const parts: string[] = [];
   if (pathOutcome.destinations.size > 0)
     parts.push(

@@ -1,5 +1,4 @@
 import type {NodeContext} from '../../expect/node-context.ts';
-import type {RuleText} from '../../model/ruleset.ts';
 import type {OutcomeCase} from './compare-endpoints.ts';
 import {environmentOf} from './environment.ts';
 import type {BothWalks, ProbeComparison} from './path-outcome.ts';
@@ -10,13 +9,13 @@ import type {Probe} from './probes.ts';
  * (`differsInEndpointsOnly`, asked at most once), and the packets of this probe reach endpoints on both sides, not the same ones, and end
  * nowhere else. A group is of packets that get the same endpoints; all do if `groupOf` is left out.
  */
-export function probesToWalk<R extends RuleText>(
-  {probes, walk}: Pick<OutcomeCase<R>, 'probes' | 'walk'>,
+export function probesToWalk(
+  {probes, walk}: Pick<OutcomeCase, 'probes' | 'walk'>,
   differsInEndpointsOnly: () => boolean,
   groupOf: (probe: Probe) => string = () => 'all',
-): Pick<OutcomeCase<R>, 'probes' | 'walk'> {
+): Pick<OutcomeCase, 'probes' | 'walk'> {
   if ((probes[0]?.knownTo.size ?? 1) > 0 || !differsInEndpointsOnly()) return {probes, walk};
-  const walked = new Map<Probe, ProbeComparison<R>>();
+  const walked = new Map<Probe, ProbeComparison>();
   const left = new Set(probes);
   for (const [first, ...others] of Map.groupBy(probes, groupOf).values()) {
     if (first === undefined || first.knownTo.size > 0) continue;
@@ -28,17 +27,14 @@ export function probesToWalk<R extends RuleText>(
 }
 
 /** Walks a probe on both sides. */
-export function probeWalks<R extends RuleText>(
-  {facts}: Pick<NodeContext, 'facts'>,
-  {expected, actual}: BothWalks<R>,
-): (probe: Probe) => ProbeComparison<R> {
+export function probeWalks({facts}: Pick<NodeContext, 'facts'>, {expected, actual}: BothWalks): (probe: Probe) => ProbeComparison {
   return probe => {
     const environment = environmentOf(facts, {knownTo: probe.knownTo});
     return {probe, expected: expected(probe.packet, environment), actual: actual(probe.packet, environment)};
   };
 }
 
-function reachesOthers({expected, actual}: ProbeComparison<RuleText>): boolean {
+function reachesOthers({expected, actual}: ProbeComparison): boolean {
   const isServed = [expected, actual].every(
     ({destinations, passed, rejected, dropped, undecided}) => destinations.size > 0 && passed + rejected + dropped + undecided === 0,
   );

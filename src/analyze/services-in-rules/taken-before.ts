@@ -29,7 +29,7 @@ interface Before {
   readonly origin: Packet['origin'];
   /** IPVS needs no chain of table nat that the text would have to show. */
   readonly isOfIpvsAlone: boolean;
-  readonly walk: (packet: Packet, environment: Environment) => readonly ChainResult<RuleText>[];
+  readonly walk: (packet: Packet, environment: Environment) => readonly ChainResult[];
 }
 
 /** Entries of Services whose packets the rules of another program translate, or let through, before kube-proxy's chains are asked. */
@@ -111,7 +111,7 @@ function takenBy(before: Before, trace: PortTrace, {entry, endpoints}: PortTrace
     .filter(({supposed}) => supposed === null);
   const [end] = ends;
   const reached = new Set(endpoints.map(({hostPort}) => hostPort));
-  const isTaken = ({verdict, packet: {rewritten, destination, port: to}}: ChainResult<RuleText>): boolean =>
+  const isTaken = ({verdict, packet: {rewritten, destination, port: to}}: ChainResult): boolean =>
     verdict === 'accept' && !(rewritten && reached.has(joinHostPort(destination.text, to)));
   const path = end === undefined ? [] : pathRules(end.path);
   const rule = path.at(-1);

@@ -29,14 +29,14 @@ interface LostPlace extends PlaceOnNode {
  * The places that most of their rules are gone from. A kube-proxy that is behind lacks the chains of Services as well, and is reported for
  * each of them. `leads` tells of each such chain that a rule leads to whether it is on the node.
  */
-export function lostPlaces<R extends RuleText>({
+export function lostPlaces({
   sharedPlaces,
   differences,
   leads,
 }: {
   readonly sharedPlaces: readonly PlaceOnNode[];
-  readonly differences: readonly {readonly kind: string; readonly rule: R}[];
-  leads(rule: R): readonly boolean[];
+  readonly differences: readonly {readonly kind: string; readonly rule: RuleText}[];
+  leads(rule: RuleText): readonly boolean[];
 }): readonly LostPlace[] {
   return sharedPlaces.flatMap(place => {
     // Services share elements, such as those of pods behind two of them.

@@ -8,7 +8,7 @@ import type {Symptom} from './symptom.ts';
 
 /** Symptoms for a hypothesis: one wrong assumption of a kube-proxy that explains many differences. */
 
-export function otherDetectorSymptom(family: Family, found: string, configured: string): Symptom<never> {
+export function otherDetectorSymptom(family: Family, found: string, configured: string): Symptom {
   const detail = `the rules of most Services treat ${found} as pods, but kube-proxy's settings say ${configured}: kube-proxy runs with other settings than the ones that were read`;
   return {kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []};
 }
@@ -30,7 +30,7 @@ export function describeDetector(detector: LocalDetector | 'all'): string {
 export function nodeNameMismatch(
   {family, facts}: Pick<NodeContext, 'family' | 'facts'>,
   {name, ports}: {readonly name: string; readonly ports: readonly ServedPort[]},
-): Symptom<never> {
+): Symptom {
   const names = ports.slice(0, 3).map(({port}) => port.servicePortName);
   const such = `(${ports.length} Service ports, such as ${names.join(', ')})`;
   const detail =
@@ -40,7 +40,7 @@ export function nodeNameMismatch(
   return {kind: 'node-name-mismatch', family, port: null, detail, expected: [], actual: []};
 }
 
-export function zoneUnknown({family}: Pick<NodeContext, 'family'>, ports: readonly ServedPort[]): Symptom<never> {
+export function zoneUnknown({family}: Pick<NodeContext, 'family'>, ports: readonly ServedPort[]): Symptom {
   const names = ports.slice(0, 3).map(({port}) => port.servicePortName);
   const detail = `for all Services with topology hints the node uses the endpoints that a node without a zone would use (${ports.length}, such as ${names.join(', ')}): its kube-proxy does not know the node's zone`;
   return {kind: 'zone-unknown-to-kube-proxy', family, port: null, detail, expected: [], actual: []};
@@ -147,7 +147,7 @@ export function uncoveredPods({
 }: {
   readonly context: NodeContext;
   readonly ports: readonly ServedPort[];
-}): readonly Symptom<never>[] {
+}): readonly Symptom[] {
   const network = detector.kind === 'cidr' ? parseCidr(detector.cidr) : null;
   const own = facts.podCIDRs.flatMap(text => parseCidr(text) ?? []).filter(cidr => cidr.family === family);
   if (network === null || own.length === 0 || masqueradeAll) return [];

@@ -8,12 +8,12 @@ import type {ServicePort} from '../../model/service-port.ts';
 import type {PortSymptom, SymptomList} from './symptom-list.ts';
 import type {Symptom, SymptomKind} from './symptom.ts';
 
-interface StaleService<R extends RuleText> {
+interface StaleService {
   /** As `servicePortName` of a Service port, or what else its rules are named by. */
   readonly name: string;
   /** Its packets still reach an endpoint, or are those of another Service port, which is checked; else they are refused. */
   readonly packets: 'served' | 'of-another-port' | 'refused';
-  readonly rules: readonly R[];
+  readonly rules: readonly RuleText[];
 }
 
 interface StaleIn {
@@ -23,7 +23,7 @@ interface StaleIn {
 }
 
 /** A Service port that the API does not have, or that kube-proxy should not serve, and the node still answers for. */
-export function staleService<R extends RuleText>(stale: StaleService<R>, {context, ports, services}: StaleIn): Symptom<R> {
+export function staleService(stale: StaleService, {context, ports, services}: StaleIn): Symptom {
   const {name, packets, rules} = stale;
   const {family, version} = context;
   const service = serviceOf(name);
@@ -58,10 +58,7 @@ function serviceOf(name: string): ServiceName | null {
 }
 
 /** A rule that still answers, or refuses packets, at an address or port that is none of the Service port's entries. */
-export function staleEntry<R extends RuleText>(
-  where: string,
-  {answers, rule}: {readonly answers: boolean; readonly rule: R},
-): PortSymptom<R> {
+export function staleEntry(where: string, {answers, rule}: {readonly answers: boolean; readonly rule: RuleText}): PortSymptom {
   const state = answers ? 'still answers at' : 'still refuses packets to';
   const detail = `${state} ${where}, which is none of its entries in the API (any more)`;
   const gist = `${where} still answers, and the API no longer has it`;
@@ -71,30 +68,30 @@ export function staleEntry<R extends RuleText>(
 type DifferenceKind = Difference<unknown>['kind'];
 
 /** Differences of one kind that no other symptom explains. */
-export interface ResidualGroup<D, R extends RuleText> {
+export interface ResidualGroup<D> {
   readonly kind: DifferenceKind;
   readonly differences: readonly D[];
   readonly symptom: SymptomKind;
   /** Follows "a rule of KUBE-SERVICES" or "3 rules of KUBE-SERVICES" in a message. */
   readonly state: string;
-  readonly evidence: {readonly expected: readonly R[]; readonly actual: readonly R[]};
+  readonly evidence: {readonly expected: readonly RuleText[]; readonly actual: readonly RuleText[]};
 }
 
 /** Differences as evidence: some missing rules, and some that are there. */
-export function evidenceOf<R extends RuleText>(
-  differences: readonly {readonly kind: DifferenceKind; readonly rule: R}[],
+export function evidenceOf(
+  differences: readonly {readonly kind: DifferenceKind; readonly rule: RuleText}[],
   most = 4,
-): ResidualGroup<unknown, R>['evidence'] {
-  const rules = (missing: boolean): readonly R[] =>
+): ResidualGroup<unknown>['evidence'] {
+  const rules = (missing: boolean): readonly RuleText[] =>
     differences.flatMap(({kind, rule}) => ((kind === 'missing') === missing ? [rule] : [])).slice(0, most);
   return {expected: rules(true), actual: rules(false)};
 }
 
 /** A rule that refuses or drops packets, and that no other symptom explains. */
-export function residualRefusal<R extends RuleText>(
-  rule: R,
+export function residualRefusal(
+  rule: RuleText,
   {hasAny, changesOutcome}: {readonly hasAny: boolean; readonly changesOutcome: boolean},
-): PortSymptom<R> {
+): PortSymptom {
   const reach = changesOutcome ? 'it may be reached' : 'no packet reaches it as long as the nat rules are in place';
   const detail = hasAny
     ? `a rule refuses or drops its packets although it has endpoints; ${reach}`
@@ -103,10 +100,7 @@ export function residualRefusal<R extends RuleText>(
 }
 
 /** Differences that no symptom so far explains. One cause is one finding: one that is more than information covers all others. */
-export function unexplained<R extends RuleText, D extends {readonly rule: R}>(
-  symptoms: SymptomList<R>,
-  differences: readonly D[],
-): readonly D[] {
+export function unexplained<D extends {readonly rule: RuleText}>(symptoms: SymptomList, differences: readonly D[]): readonly D[] {
   // Health checks are no packets of the Service.
   if (symptoms.all.some(({kind, severity}) => severity !== 'info' && kind !== 'health-check-port-blocked')) return [];
   const said = new Set(symptoms.all.flatMap(({expected, actual}) => [...expected, ...actual]));
@@ -114,12 +108,16 @@ export function unexplained<R extends RuleText, D extends {readonly rule: R}>(
 }
 
 /** Says which differences no other symptom explains; `harmless` tells their effect, and is null where traffic is affected. */
-export function sayResidual<R extends RuleText, D extends {readonly kind: DifferenceKind; readonly rule: R}>(
-  symptoms: SymptomList<R>,
+export function sayResidual<D extends {readonly kind: DifferenceKind; readonly rule: RuleText}>(
+  symptoms: SymptomList,
   differences: readonly D[],
-  {placeOf, count, harmless}: {placeOf(rule: R): string; count(group: readonly D[]): string; readonly harmless: (() => string) | null},
+  {
+    placeOf,
+    count,
+    harmless,
+  }: {placeOf(rule: RuleText): string; count(group: readonly D[]): string; readonly harmless: (() => string) | null},
 ): void {
-  for (const {kind, differences: group, symptom, state, evidence} of residualGroups<R, D>(differences)) {
+  for (const {kind, differences: group, symptom, state, evidence} of residualGroups<D>(differences)) {
     const places = [...new Set(group.map(({rule}) => placeOf(rule)))].slice(0, 3).join(', ');
     const detail = `${count(group)} of ${places} ${state}: ${harmless === null ? 'traffic is affected' : harmless()}`;
     symptoms.say({kind: symptom, severity: harmless === null ? 'error' : 'info', detail, ...evidence}, `left ${kind}`);
@@ -127,9 +125,9 @@ export function sayResidual<R extends RuleText, D extends {readonly kind: Differ
 }
 
 /** Groups the differences by kind, missing rules first. */
-export function residualGroups<R extends RuleText, D extends {readonly kind: DifferenceKind; readonly rule: R}>(
+export function residualGroups<D extends {readonly kind: DifferenceKind; readonly rule: RuleText}>(
   differences: readonly D[],
-): readonly ResidualGroup<D, R>[] {
+): readonly ResidualGroup<D>[] {
   return kinds.flatMap(([kind, symptom, state]) => {
     const group = differences.filter(difference => difference.kind === kind);
     if (group.length === 0) return [];

@@ -3,12 +3,12 @@ import {type Entry, entryText, type ServicePort} from '../../model/service-port.
 import type {Symptom, SymptomKind} from './symptom.ts';
 
 /** A symptom without its Service port, which the list adds. */
-export type PortSymptom<R extends RuleText> = Omit<Symptom<R>, 'family' | 'port'>;
+export type PortSymptom = Omit<Symptom, 'family' | 'port'>;
 
 /** The symptoms of one Service port, without duplicates. Symptoms that differ in the entry alone are merged. */
-export class SymptomList<R extends RuleText> {
+export class SymptomList {
   readonly #port: ServicePort;
-  readonly #symptoms: Symptom<R>[] = [];
+  readonly #symptoms: Symptom[] = [];
   readonly #said = new Set<string>();
   readonly #entries = new Set<string>();
 
@@ -16,19 +16,19 @@ export class SymptomList<R extends RuleText> {
     this.#port = port;
   }
 
-  get all(): readonly Symptom<R>[] {
+  get all(): readonly Symptom[] {
     return this.#symptoms;
   }
 
   /** `key` tells apart symptoms of one kind. Rules that are not on the node are no actual evidence. */
-  say(symptom: PortSymptom<R>, key: string = symptom.kind): void {
+  say(symptom: PortSymptom, key: string = symptom.kind): void {
     // Only an error explains why an entry is missing.
     if (symptom.entry !== undefined && !ofEndpoint.has(symptom.kind) && (symptom.severity === undefined || symptom.severity === 'error'))
       this.#entries.add(entryText(symptom.entry));
     if (this.#said.has(key)) return;
     this.#said.add(key);
     const actual = symptom.actual.filter(({line}) => line > 0);
-    const whole: Symptom<R> = {...symptom, actual, family: this.#port.family, port: this.#port};
+    const whole: Symptom = {...symptom, actual, family: this.#port.family, port: this.#port};
     const at = this.#symptoms.findIndex(other => isSameBut(other, whole));
     if (at < 0) this.#symptoms.push(whole);
     else this.#symptoms.splice(at, 1, bothOf(this.#symptoms[at] ?? whole, whole));
@@ -60,7 +60,7 @@ function isSameBut(a: Symptom, b: Symptom): boolean {
 }
 
 /** Both in one, which names all entries. */
-function bothOf<R extends RuleText>(a: Symptom<R>, b: Symptom<R>): Symptom<R> {
+function bothOf(a: Symptom, b: Symptom): Symptom {
   const {entry: _, ...rest} = a;
   const entries = [...entriesOf(a), ...entriesOf(b)];
   return {
@@ -102,6 +102,6 @@ function entriesText(entries: readonly Entry[]): string {
   return texts.length < 2 ? texts.join('') : `${texts.slice(0, -1).join(', ')} and ${texts.at(-1)}`;
 }
 
-function distinct<R extends RuleText>(rules: readonly R[]): readonly R[] {
+function distinct(rules: readonly RuleText[]): readonly RuleText[] {
   return [...new Map(rules.map(rule => [`${rule.line} ${rule.text}`, rule])).values()].slice(0, 6);
 }

@@ -48,8 +48,7 @@ export type CiliumKind =
   | 'out-of-rotation'
   | 'not-compared';
 
-/** `R` is the type of evidence in a proxy mode; most readers need only its text. */
-export interface Symptom<R extends RuleText = RuleText>
+export interface Symptom
   extends Pick<
     Observation,
     'severity' | 'service' | 'entry' | 'endpoint' | 'variant' | 'gist' | 'remedy' | 'senders' | 'hitSenders' | 'isShareOfOne' | 'policyOf'
@@ -68,8 +67,8 @@ export interface Symptom<R extends RuleText = RuleText>
   readonly by?: 'cilium';
   /** Packets are refused that should get in: not the usual of its kind. */
   readonly refuses?: true;
-  readonly expected: readonly R[];
-  readonly actual: readonly R[];
+  readonly expected: readonly RuleText[];
+  readonly actual: readonly RuleText[];
   /** The Service ports that a symptom of the node concerns. */
   readonly affects?: readonly ServicePort[];
   /** The share of connections from pods of the node (of `senders`, if these are a part) to `entry`, or to the cluster IP, that reaches no usable endpoint because of it. */

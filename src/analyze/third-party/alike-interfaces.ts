@@ -4,7 +4,7 @@ import type {NftSet, NftTable} from '../../model/nft-ruleset.ts';
 import {lowerRule} from '../../trace/iptables/lower-iptables-rule.ts';
 import {elementsIn} from '../../trace/match-conditions.ts';
 import {lowerNftRule, mappedVerdict} from '../../trace/nftables/lower-nft-rule.ts';
-import {type AlikeInterfaces, isInterfaceLike, type NodeRule} from '../../trace/packet.ts';
+import {type AlikeInterfaces, isInterfaceLike} from '../../trace/packet.ts';
 import type {Action, Condition, Expression, LoweredRule} from '../../trace/rule-language.ts';
 import type {ThirdParties} from './distinctions.ts';
 import {thirdPartyChains} from './iptables-rules.ts';
@@ -64,7 +64,7 @@ interface Book {
   /** The base chains that packets of an interface pass. */
   bases(place: Place): readonly string[];
   /** Null for a chain that is compared by its name: those of kube-proxy are the same for all interfaces. */
-  chain(name: string): {readonly head: unknown; readonly rules: readonly LoweredRule<NodeRule>[]} | null;
+  chain(name: string): {readonly head: unknown; readonly rules: readonly LoweredRule[]} | null;
   set(name: string): NftSet | undefined;
 }
 
@@ -132,7 +132,7 @@ class Shapes {
   readonly #ids = new Map<string, number>();
   /** Chains that are the same for all interfaces, those that are read now, and of each interface none. */
   readonly #known = new Map<string, Shape>();
-  readonly #prepared = {in: new Map<LoweredRule<NodeRule>, Prepared>(), out: new Map<LoweredRule<NodeRule>, Prepared>()};
+  readonly #prepared = {in: new Map<LoweredRule, Prepared>(), out: new Map<LoweredRule, Prepared>()};
 
   constructor(parties: ThirdParties) {
     this.#parties = parties;
@@ -165,7 +165,7 @@ class Shapes {
     return shape;
   }
 
-  #rule(book: Book, rule: LoweredRule<NodeRule>, place: Place): RuleShape {
+  #rule(book: Book, rule: LoweredRule, place: Place): RuleShape {
     const {decided, rest, leading, asksElse, states, ends} = this.#prepare(book, rule, place.way);
     if (states?.includes('established') === false) return {parts: [], isOfInterface: false};
     const isNamed = ({key}: {readonly key: string}): boolean => isInterfaceLike(key, place.name);
@@ -179,7 +179,7 @@ class Shapes {
     };
   }
 
-  #prepare(book: Book, rule: LoweredRule<NodeRule>, way: Place['way']): Prepared {
+  #prepare(book: Book, rule: LoweredRule, way: Place['way']): Prepared {
     const known = this.#prepared[way].get(rule);
     if (known !== undefined) return known;
     const conditions = rule.steps.flatMap(step => step.conditions);

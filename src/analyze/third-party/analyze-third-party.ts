@@ -4,7 +4,7 @@ import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {partition} from '../../model/lists.ts';
-import type {ChainSource, RuleText} from '../../model/ruleset.ts';
+import type {ChainSource} from '../../model/ruleset.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {once} from '../../model/once.ts';
 import type {Severity} from '../../model/finding.ts';
@@ -56,7 +56,7 @@ function maxNamed(ports: number): number {
  * What third-party rules do to Services' packets, in every mode: each class of senders is walked through kube-proxy's rules alone, and
  * through all rules of the node with the replies. Service ports that no third-party rule tells apart are walked once.
  */
-export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPartyCase<Port>): readonly Symptom<RuleText>[] {
+export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPartyCase<Port>): readonly Symptom[] {
   const thirdPartyCase = {...given, sides: {...given.sides, all: routedByMark(given.sides.all, given.context)}};
   const {ports, context, rules, symptomsOf} = thirdPartyCase;
   const tables = thirdPartyTables(thirdPartyCase);
@@ -189,7 +189,7 @@ function chainKey({kind, rule}: RuleEffect): string {
 }
 
 /** What the rules of one chain do is one finding, with all of them. */
-function oneSymptom<Port extends ServedPort>(alike: readonly NotedEffect<Port>[], family: Family): Symptom<RuleText> {
+function oneSymptom<Port extends ServedPort>(alike: readonly NotedEffect<Port>[], family: Family): Symptom {
   const [first] = alike;
   const items = new Set(alike.flatMap(one => [...one.items]));
   const [item] = items;
@@ -244,7 +244,7 @@ function mayHoldDnsCache({pods, podsOf}: ApiObjects, node: string): boolean | nu
 /** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's rules alone. */
 function reachesSameKinds(item: ServedPort, {context, sides}: WalkedRules): boolean {
   const probes = probesFor({item, context, hairpins: []}).filter(({knownTo}) => knownTo.size === 0);
-  const outcome = (side: Side, {packet}: Probe): PathOutcome<RuleText> => collectPathOutcome<RuleText>(walkSide(side, packet));
+  const outcome = (side: Side, {packet}: Probe): PathOutcome => collectPathOutcome(walkSide(side, packet));
   return probes.every(probe => hasSameKinds(outcome(sides.should, probe), outcome(sides.does, probe)));
 }
 
@@ -255,7 +255,7 @@ const maxWalked = 20_000;
 const maxQuestions = 3_000_000;
 
 /** Not all senders were walked, so nothing is proved for the others. */
-function cutOff({context: {family}}: WalkedRules, {left}: Walks['effort']): Symptom<RuleText> {
+function cutOff({context: {family}}: WalkedRules, {left}: Walks['effort']): Symptom {
   const detail = `third-party rules tell so many senders apart that only ${Math.min(maxWalked, maxWalked - left)} classes of them were walked: the outcome for packets from the others is undetermined`;
   return {kind: 'undecided-path', severity: 'warning', family, port: null, detail, expected: [], actual: []};
 }
@@ -311,8 +311,8 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     const walk = (
       {packet}: Probe,
       note: NoteCondition,
-    ): {readonly alone: PathOutcome<RuleText>; readonly outcomes: readonly ConnectionOutcome[]} => ({
-      alone: collectPathOutcome<RuleText>(walkSide(noting(sides.does, note), packet)),
+    ): {readonly alone: PathOutcome; readonly outcomes: readonly ConnectionOutcome[]} => ({
+      alone: collectPathOutcome(walkSide(noting(sides.does, note), packet)),
       outcomes:
         holds(usual, BigInt(packet.sourcePort ?? 0)) && probe.source.kind !== 'own-address'
           ? walkConnection(noting(side, note), packet, {
@@ -335,7 +335,7 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     return classes.flatMap(([own, {alone, outcomes: walked}, space]) => {
       const outcomes = walked.map(outcome => inAnyCase(outcome));
       refusals.note(outcomes);
-      const pathOutcome = collectPathOutcome<RuleText>(outcomes);
+      const pathOutcome = collectPathOutcome(outcomes);
       const effectOf = (outcome: ConnectionOutcome): readonly RuleEffect[] => {
         const {environment} = all;
         const effect = ruleEffect(outcome, {probe: own, port: item.port, alone, pathOutcome, environment, pods, remotePods}, effects);

@@ -1,7 +1,6 @@
 import type {Family} from '../../model/address.ts';
 import {hostIP, type NodeFacts} from '../../model/node/node-facts.ts';
 import type {NftExpression, NftRule, NftRuleset, NftStatement, NftTable} from '../../model/nft-ruleset.ts';
-import type {RuleText} from '../../model/ruleset.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {refusesPackets} from './node-rule.ts';
 
@@ -29,7 +28,7 @@ export function bridgeDoubts(nft: NftRuleset | null, {network}: NodeFacts): read
 }
 
 /** The same as symptoms of the node. */
-export function bridgeSymptoms(nft: NftRuleset | null, facts: NodeFacts, family: Family): readonly Symptom<RuleText>[] {
+export function bridgeSymptoms(nft: NftRuleset | null, facts: NodeFacts, family: Family): readonly Symptom[] {
   if (family === 'IPv6' && hostIP(facts, 'IPv4') !== null) return [];
   return bridgeDoubts(nft, facts).map(doubt => {
     const {rule, isOfArp} = doubt;

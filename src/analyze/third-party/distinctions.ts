@@ -12,7 +12,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {lowerRule} from '../../trace/iptables/lower-iptables-rule.ts';
 import {elementsIn} from '../../trace/match-conditions.ts';
 import {lowerNftRule} from '../../trace/nftables/lower-nft-rule.ts';
-import {type Environment, isInterfaceLike, type NodeRule} from '../../trace/packet.ts';
+import {type Environment, isInterfaceLike} from '../../trace/packet.ts';
 import type {Action, Condition, Elements, Expression, LoweredRule} from '../../trace/rule-language.ts';
 import {podsHere} from '../outcomes/environment.ts';
 import {entryAddresses, entriesOf} from '../outcomes/probes.ts';
@@ -104,7 +104,7 @@ type Sets = Pick<NftTable, 'set'>;
 /** Rules of iptables use ipsets. */
 const noSets: Sets = {set: () => undefined};
 
-function collect({steps}: LoweredRule<NodeRule>, table: Sets, into: Collected): void {
+function collect({steps}: LoweredRule, table: Sets, into: Collected): void {
   for (const {conditions, action} of steps) {
     for (const condition of conditions) collectCondition(condition, table, into);
     if (action !== null) collectAction(action, table, into);

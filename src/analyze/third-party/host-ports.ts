@@ -2,7 +2,6 @@ import {parseAddress, joinHostPort} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
-import type {RuleText} from '../../model/ruleset.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
 import {addressesOfPod, portsOfPod} from '../../expect/own-pods.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
@@ -28,14 +27,14 @@ interface HostPortCase {
  * Host ports of pods of this node whose rules are there and are never reached, because a rule before them sends the packets to another
  * address. A pod without a rule may be too young, or served by other means than rules.
  */
-export function hostPortSymptoms(given: HostPortCase): readonly Symptom<RuleText>[] {
+export function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
   const {rules, groups, effects} = given;
   const {facts, family} = effects.context;
   const pods = groups.arePodsUnknown ? [] : (rules.api.pods ?? []).filter(pod => pod.spec?.nodeName === facts.name && isReady(pod));
   return pods.flatMap(pod => {
     const own = addressesOfPod(pod).find(address => parseAddress(address)?.family === family);
     const lost = own === undefined ? [] : hostPortsOf(pod).flatMap(port => lossOf(port, own, given) ?? []);
-    return [...Map.groupBy(lost, ({to}) => to).values()].map((alike): Symptom<RuleText> => {
+    return [...Map.groupBy(lost, ({to}) => to).values()].map((alike): Symptom => {
       const texts = (key: 'name' | 'end' | 'living'): string => someOf([...new Set(alike.map(one => one[key]))], {max: 4});
       const [s, are, them] = alike.length === 1 ? ['', 'is', 'it'] : ['s', 'are', 'them'];
       const last = alike[0]?.rules.at(-1);

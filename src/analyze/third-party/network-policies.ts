@@ -13,7 +13,7 @@ export class PolicyRefusals {
   readonly #passed = new Set<string>();
 
   /** The outcomes of one class of senders. */
-  note(outcomes: readonly Outcome<NodeRule>[]): void {
+  note(outcomes: readonly Outcome[]): void {
     const passed = outcomes.filter(({verdict}) => verdict === 'accept').flatMap(({path}) => path);
     for (const rule of passed.filter(isOfPolicy)) {
       this.#passed.add(rule.chain);

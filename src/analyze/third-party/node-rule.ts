@@ -15,9 +15,14 @@ function isOfNft(table: string): boolean {
   return table.includes(' ');
 }
 
+/** The text without a comment, which nftables have at the end. */
+function bodyOf({text, body = text}: NodeRule): string {
+  return body;
+}
+
 /** Whether a rule of iptables has one of these targets, or one of nftables one of these statements. */
 function does(targets: readonly string[], statements: RegExp): (rule: NodeRule) => boolean {
-  return rule => ('target' in rule ? targets.includes(rule.target?.name ?? '') : statements.test(rule.body));
+  return rule => ('target' in rule ? targets.includes(rule.target?.name ?? '') : statements.test(bodyOf(rule)));
 }
 
 /** A rule that ends the path through its base chain, or rewrites the packet. */
@@ -43,7 +48,9 @@ const setsHops = does(['TTL', 'HL'], /(?:^| )(?:ip ttl|ip6 hoplimit) set /);
 
 /** Switches connection tracking off, and address translation with it. */
 export function untracks(rule: NodeRule): boolean {
-  return 'target' in rule ? rule.target?.name === 'NOTRACK' || rule.text.includes(' --notrack') : /(?:^| )notrack(?: |$)/.test(rule.body);
+  return 'target' in rule
+    ? rule.target?.name === 'NOTRACK' || rule.text.includes(' --notrack')
+    : /(?:^| )notrack(?: |$)/.test(bodyOf(rule));
 }
 
 /** It makes the kernel lose the packet later. */
@@ -112,7 +119,7 @@ function endsPostrouting(rule: NodeRule): boolean {
   return rule.table === 'nat' && takesPackets(rule) && (rule.target?.name !== 'RETURN' || rule.chain === 'POSTROUTING');
 }
 
-function deletesMark({target}: Rule, bit: number): boolean {
+function deletesMark({target}: NodeRule, bit: number): boolean {
   if (target?.name === 'CONNMARK') return target.options.some(({flag}) => flag === '--restore-mark');
   if (target?.name !== 'MARK') return false;
   const [value = 0, mask = 0] = markChange(target.options).split('/').map(Number);
@@ -121,8 +128,8 @@ function deletesMark({target}: Rule, bit: number): boolean {
 
 /** A rule that is about the address or the port that packets are sent to. */
 export function namesDestination(rule: NodeRule): boolean {
-  if (!('target' in rule)) return /(?:^| )(?:daddr|dport) |@/.test(rule.body);
-  const flags = [...rule.options, ...rule.matches.flatMap(({options}) => options)];
+  if (!('target' in rule)) return /(?:^| )(?:daddr|dport) |@/.test(bodyOf(rule));
+  const flags = [...(rule.options ?? []), ...(rule.matches ?? []).flatMap(({options}) => options)];
   return flags.some(
     ({flag, values}) =>
       ['-d', '--dport', '--dports', '--dst-range'].includes(flag) || (flag === '--match-set' && values[1]?.includes('dst')),
@@ -131,8 +138,9 @@ export function namesDestination(rule: NodeRule): boolean {
 
 /** A rule that every first packet of a connection matches, whoever sends it to whom. */
 export function isUnconditional(rule: NodeRule, isOfAllPods: (network: string) => boolean): boolean {
-  if ('target' in rule) return rule.options.every(option => isForEach(option, isOfAllPods)) && rule.matches.every(isOfEach);
-  const others = rule.body
+  const {options = [], matches = []} = rule;
+  if ('target' in rule) return options.every(option => isForEach(option, isOfAllPods)) && matches.every(isOfEach);
+  const others = bodyOf(rule)
     .replaceAll(/\bip6? daddr ([0-9a-f.:/]+)/g, (text, network: string) => (isOfAllPods(network) ? '' : text))
     .replaceAll(
       /counter packets \d+ bytes \d+|comment "[^"]*"|meta l4proto \S+|iif(?:name)? != "?lo"?|ct state (?:\{ )?[\w, ]*\bnew\b[\w, ]*(?: \})?/g,
@@ -153,7 +161,7 @@ function isOfEach({name, options}: Rule['matches'][number]): boolean {
 
 /** A rule that is about the interface by which packets arrive or leave. */
 export function namesInterface(rule: NodeRule): boolean {
-  return 'target' in rule ? rule.options.some(({flag}) => flag === '-i' || flag === '-o') : /(?:^| )[io]if(?:name)? /.test(rule.body);
+  return rule.options?.some(({flag}) => flag === '-i' || flag === '-o') ?? /(?:^| )[io]if(?:name)? /.test(bodyOf(rule));
 }
 
 /** A number of packets or connections above which a rule treats them differently. */
@@ -166,7 +174,7 @@ interface PacketLimit {
 
 /** What a rule limits packets to; null if it limits none. */
 export function limitOf(rule: NodeRule): PacketLimit | null {
-  const text = 'target' in rule ? rule.text : rule.body;
+  const text = bodyOf(rule);
   const [, rate = '', unit = ''] =
     /(?:--limit|--hashlimit-(?:upto|above)|--hashlimit|limit rate(?: over)?) (\d+)\/(s|m|h|d)/.exec(text) ?? [];
   const each = /--hashlimit-mode \S*srcip|--connlimit-saddr|saddr[^{}]*(?:limit rate|ct count)/.test(text) ? ' for each source' : '';
@@ -210,7 +218,7 @@ const units: Readonly<Record<string, readonly [name: string, seconds: number]>> 
 };
 
 /** The hook at which an outcome was decided, by the base chain that its last rule was called from; null when the path does not show it. */
-export function decidedAt({path, policy}: Outcome<NodeRule>, nft: NftRuleset | null): NftHook['hook'] | null {
+export function decidedAt({path, policy}: Outcome, nft: NftRuleset | null): NftHook['hook'] | null {
   const decided = policy?.split('/', 2);
   if (decided !== undefined) return hookOf({table: decided[0] ?? '', chain: decided[1] ?? ''}, nft);
   const table = path.at(-1)?.table;

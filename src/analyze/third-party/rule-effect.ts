@@ -81,8 +81,8 @@ export interface WalkedProbe {
   readonly probe: Probe;
   readonly port: ServicePort;
   /** The outcome in kube-proxy's rules alone. */
-  readonly alone: PathOutcome<RuleText>;
-  readonly pathOutcome: PathOutcome<RuleText>;
+  readonly alone: PathOutcome;
+  readonly pathOutcome: PathOutcome;
   readonly environment: Environment;
   /** The addresses of the node's pods, and those of other nodes. */
   readonly pods: Intervals;
@@ -432,13 +432,13 @@ function affectedSenders({source, senders, packet}: Probe): AffectedSenders {
 }
 
 /** For a rule about particular Services. */
-export function symptomOfPort(effect: RuleEffect, {port}: ServedPort): Symptom<RuleText> {
+export function symptomOfPort(effect: RuleEffect, {port}: ServedPort): Symptom {
   const {detail, probe, share} = effect;
   return {...shared(effect), family: port.family, port, ...(probe.direct === undefined ? {entry: probe.entry} : {}), detail, share};
 }
 
 /** For a rule that concerns the node. */
-export function symptomOfNode(effect: RuleEffect, items: Iterable<ServedPort>, family: Family): Symptom<RuleText> {
+export function symptomOfNode(effect: RuleEffect, items: Iterable<ServedPort>, family: Family): Symptom {
   const ports = [...items].map(({port}) => port);
   const scope = `${plural(ports.length, 'Service port')}, such as ${ports[0]?.servicePortName ?? ''}`;
   const {detail, probe, share} = effect;

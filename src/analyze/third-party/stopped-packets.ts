@@ -1,6 +1,5 @@
 import {type Address, type Family, familyOf, formatAddress, parseAddress} from '../../model/address.ts';
 import {hostIP, type NodeFacts} from '../../model/node/node-facts.ts';
-import type {RuleText} from '../../model/ruleset.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {noting, type Side, walkSide} from '../../trace/side.ts';
 import {packetOf, packetToNode, type Probe} from '../outcomes/probes.ts';
@@ -21,34 +20,34 @@ interface OtherPackets {
 }
 
 /** Rules that stop the messages by which neighbors are found, what tunnels carry, and health checks of load balancers. */
-export function stoppedPackets(given: OtherPackets): readonly Symptom<RuleText>[] {
+export function stoppedPackets(given: OtherPackets): readonly Symptom[] {
   return [...neighborSymptoms(given), ...tunnelSymptoms(given), ...healthCheckSymptoms(given)];
 }
 
 /** How the kernel stops a packet; null if it does not, or if that is not certain. */
-function stopOf(side: Side, packet: Packet): Outcome<NodeRule> | null {
+function stopOf(side: Side, packet: Packet): Outcome | null {
   const [outcome, ...others] = walkSide(side, packet);
   return others.length === 0 && (outcome?.verdict === 'drop' || outcome?.verdict === 'reject') ? outcome : null;
 }
 
 /** Null for a policy. */
-function stoppingRule({path, policy}: Outcome<NodeRule>): NodeRule | null {
+function stoppingRule({path, policy}: Outcome): NodeRule | null {
   return policy === undefined ? (path.at(-1) ?? null) : null;
 }
 
 /** One symptom for each rule or policy. */
-function byCause<T extends {readonly stop: Outcome<NodeRule>}>(stopped: readonly T[]): readonly (readonly [T, ...T[]])[] {
+function byCause<T extends {readonly stop: Outcome}>(stopped: readonly T[]): readonly (readonly [T, ...T[]])[] {
   return [...Map.groupBy(stopped, ({stop}) => stop.policy ?? stoppingRule(stop)).values()] as [T, ...T[]][];
 }
 
 /** What all of these symptoms are. */
-function symptomOf(stop: Outcome<NodeRule>, family: Family, affects: readonly ServicePort[]) {
+function symptomOf(stop: Outcome, family: Family, affects: readonly ServicePort[]) {
   const rule = stoppingRule(stop);
   return {family, port: null, affects, expected: [], actual: rule === null ? [] : [rule]};
 }
 
 /** Rules by which the node, its pods and other nodes cannot find each other on a link: one symptom for each. */
-function neighborSymptoms({side, ports, groups, effects}: OtherPackets): readonly Symptom<RuleText>[] {
+function neighborSymptoms({side, ports, groups, effects}: OtherPackets): readonly Symptom[] {
   const {facts, family} = effects.context;
   const own = parseAddress(hostIP(facts, family) ?? '');
   if (family !== 'IPv6' || own === null || ports.length === 0) return [];
@@ -93,7 +92,7 @@ export interface LostMessages {
   readonly text: string;
   /** The node itself finds its neighbors by them; by the others they find the node, which they may have learned from what it sends. */
   readonly isToSend: boolean;
-  readonly stop: Outcome<NodeRule>;
+  readonly stop: Outcome;
 }
 
 const messages = [
@@ -162,7 +161,7 @@ function messageOf(given: Pick<Packet, 'source' | 'destination'> & {dev: string;
 }
 
 /** Rules that stop what other nodes send through the tunnels of pods, where that is certain for each of them: one symptom for a tunnel. */
-function tunnelSymptoms({side, groups, effects}: OtherPackets): readonly Symptom<RuleText>[] {
+function tunnelSymptoms({side, groups, effects}: OtherPackets): readonly Symptom[] {
   const {facts, family} = effects.context;
   const {links = null, routes} = facts.network ?? {};
   const own = hostIP(facts, family);
@@ -197,7 +196,7 @@ const maxNodes = 20;
  * Rules that keep everybody outside from the healthCheckNodePort of Services, where load balancers ask a node whether it has endpoints: one
  * symptom for each rule. One that lets some in may be made for the load balancer.
  */
-function healthCheckSymptoms(given: OtherPackets): readonly Symptom<RuleText>[] {
+function healthCheckSymptoms(given: OtherPackets): readonly Symptom[] {
   const {ports, effects} = given;
   const asked = ports.filter(({port}) => port.healthCheckNodePort !== 0 && port.loadBalancerVIPs.length > 0);
   const byNumber = Map.groupBy(asked, ({port}) => port.healthCheckNodePort);
@@ -224,7 +223,7 @@ function healthCheckSymptoms(given: OtherPackets): readonly Symptom<RuleText>[] 
 }
 
 /** How the kernel stops all clients outside; null if some get in, if that is not certain, or if rules of kube-proxy do it. */
-function whatStops(number: number, {side, groups, effects}: OtherPackets): Outcome<NodeRule> | null {
+function whatStops(number: number, {side, groups, effects}: OtherPackets): Outcome | null {
   const {context, isOwn} = effects;
   const destination = hostIP(context.facts, context.family) ?? '';
   const sent = packetToNode({protocol: 'TCP', destination, port: number}, context, side.environment);

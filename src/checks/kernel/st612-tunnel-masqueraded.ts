@@ -1,7 +1,7 @@
 import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {type Address, parseAddress} from '../../model/address.ts';
 import {outsideOf} from '../../model/node/policy-routing.ts';
-import type {Rule, Ruleset} from '../../model/ruleset.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
 import {type ChainResult, limitsFor, startBranch} from '../../trace/branch.ts';
 import {iptablesChains} from '../../trace/iptables/walk-packet.ts';
 import {type Packet, pathRules} from '../../trace/packet.ts';
@@ -81,7 +81,7 @@ function tunneledWay(context: NodeCheckContext): TunneledWay | null {
 type Leaving = Pick<Packet, 'source' | 'destination' | 'port' | 'protocol' | 'mark' | 'origin' | 'outInterface'>;
 
 /** What table nat does to a packet that leaves, as far as that is certain. */
-function leaving(rules: Ruleset, {facts}: NodeCheckContext, packet: Leaving): readonly ChainResult<Rule>[] {
+function leaving(rules: Ruleset, {facts}: NodeCheckContext, packet: Leaving): readonly ChainResult[] {
   const environment = {
     isLocal: ({text}: Address) => (facts.allAddresses ? facts.addresses.includes(text) : null),
     canBeInterface: () => null,
@@ -89,9 +89,7 @@ function leaving(rules: Ruleset, {facts}: NodeCheckContext, packet: Leaving): re
     knownTo: new Set<string>(),
     redirectAddress: () => null,
   };
-  const chain = iptablesChains<Rule>({rules, environment, limits: limitsFor(rules)}).find(
-    ({hook, isNat}) => isNat && hook === 'postrouting',
-  );
+  const chain = iptablesChains({rules, environment, limits: limitsFor(rules)}).find(({hook, isNat}) => isNat && hook === 'postrouting');
   const start: Packet = {
     family: 'IPv4',
     ...packet,
@@ -101,5 +99,5 @@ function leaving(rules: Ruleset, {facts}: NodeCheckContext, packet: Leaving): re
     masquerade: false,
     untracked: false,
   };
-  return (chain?.walk(startBranch<Rule>(start)) ?? []).filter(({supposed, verdict}) => supposed === null && verdict === 'accept');
+  return (chain?.walk(startBranch(start)) ?? []).filter(({supposed, verdict}) => supposed === null && verdict === 'accept');
 }

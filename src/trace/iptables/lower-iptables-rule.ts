@@ -17,7 +17,7 @@ import {
 } from '../rule-language.ts';
 
 /** A rule of iptables in the language of the walker. What is not understood stays an unknown condition or action. */
-export const lowerRule: (rule: Rule) => LoweredRule<Rule> = once(rule => {
+export const lowerRule: (rule: Rule) => LoweredRule = once(rule => {
   const [action = null, ...others] = lowerTarget(rule.target);
   return {
     source: rule,

@@ -1,5 +1,5 @@
 import {parseAddress, joinHostPort} from '../../model/address.ts';
-import type {Chain, ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
+import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import type {RealServer, VirtualServer} from '../../model/virtual-server.ts';
 import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summarizeBranches, type WalkLimits} from '../branch.ts';
 import type {Environment, HookName, Outcome, Packet} from '../packet.ts';
@@ -20,25 +20,24 @@ export interface WalkContext {
  */
 export function walkPacket(rules: ChainSource, packet: Packet, environment: Environment): readonly Outcome[] {
   const context: WalkContext = {rules, environment, limits: limitsFor(rules)};
-  const chains = inOrder(iptablesChains<Rule>(context));
-  const ends = routePacket({chains, environment, balance: balanceByIpvs<Rule>(environment)}, startBranch(packet));
+  const chains = inOrder(iptablesChains(context));
+  const ends = routePacket({chains, environment, balance: balanceByIpvs(environment)}, startBranch(packet));
   noteWalk(rules, context.limits);
   return summarizeBranches(ends);
 }
 
-/** The base chains of iptables that there are, as parts of a path that may hold rules of other kinds (`R`). */
-export function iptablesChains<R extends RuleText>(
+/** The base chains of iptables that there are, as parts of a path that may hold rules of other kinds (`NodeRule`). */
+export function iptablesChains(
   context: WalkContext,
   // Without a list of tables that has them too, those of iptables are taken as older than those of nftables.
   ageOf: (table: string) => number = () => Infinity,
-): readonly HookedChain<R | Rule>[] {
+): readonly HookedChain[] {
   return hooks.flatMap(({table, hook, name, priority}) => {
     const chain = context.rules.chain(table, name);
     if (chain === undefined) return [];
-    const walk = {...chainWalk<R>(context, table), hook, priority};
+    const walk = {...chainWalk(context, table), hook, priority};
     const policy = chain.policy === 'DROP' ? 'drop' : 'accept';
-    const pass = (branch: Branch<R | Rule>): readonly ChainResult<R | Rule>[] =>
-      walkBaseChain<R | Rule>(walk, walkedChain(context.rules, chain), policy, branch);
+    const pass = (branch: Branch): readonly ChainResult[] => walkBaseChain(walk, walkedChain(context.rules, chain), policy, branch);
     return [{hook, priority, isNat: table === 'nat', age: ageOf(table), walk: pass}];
   });
 }
@@ -65,7 +64,7 @@ function places(table: string, priority: number, names: readonly HookName[]): re
   return names.map(hook => ({table, hook, name: hook.toUpperCase(), priority}));
 }
 
-function chainWalk<R extends RuleText>({rules, environment, limits}: WalkContext, table: string): ChainWalk<R | Rule> {
+function chainWalk({rules, environment, limits}: WalkContext, table: string): ChainWalk {
   return {
     table: {
       chain: name => {
@@ -82,7 +81,7 @@ function chainWalk<R extends RuleText>({rules, environment, limits}: WalkContext
   };
 }
 
-function walkedChain<R extends RuleText>(rules: ChainSource, chain: Chain): WalkedChain<R | Rule> {
+function walkedChain(rules: ChainSource, chain: Chain): WalkedChain {
   const {table, name, ruleCount, complete} = chain;
   return {
     table,
@@ -96,25 +95,23 @@ function walkedChain<R extends RuleText>(rules: ChainSource, chain: Chain): Walk
 
 /** Walks a packet through one chain by itself, whichever hook calls it. */
 export function walkIptablesChain(context: WalkContext, chain: Chain, packet: Packet): readonly ChainResult[] {
-  return walkChain(chainWalk<Rule>(context, chain.table), walkedChain(context.rules, chain), startBranch(packet));
+  return walkChain(chainWalk(context, chain.table), walkedChain(context.rules, chain), startBranch(packet));
 }
 
-/** What IPVS does to a packet, on a path with rules of other kinds too (`R`); null if no virtual server matches. */
-export function balanceByIpvs<R extends RuleText>(
-  environment: Environment,
-): (end: ChainResult<R | Rule>) => readonly ChainResult<R | Rule>[] | null {
+/** What IPVS does to a packet, on a path with rules of other kinds too (`NodeRule`); null if no virtual server matches. */
+export function balanceByIpvs(environment: Environment): (end: ChainResult) => readonly ChainResult[] | null {
   return end => {
     const server = environment.virtualServer?.(end.packet);
     if (server === undefined) return null;
     const picks = sharesOf(server);
     const path = {rule: serverRule(server), before: end.path};
-    const refused: ChainResult<R | Rule> = {...end, path, verdict: 'reject'};
+    const refused: ChainResult = {...end, path, verdict: 'reject'};
     if (picks.length === 0) return [refused];
     const lost = refusedShare(server);
     const left = end.probability * (1 - lost);
     return [
       ...picks.map(({real, share}) =>
-        sendTo<R | Rule>(real, {...end, probability: left * share, path: {rule: realServerRule(server, real), before: path}}),
+        sendTo(real, {...end, probability: left * share, path: {rule: realServerRule(server, real), before: path}}),
       ),
       ...(lost === 0 ? [] : [{...refused, probability: end.probability * lost, reason: noOther(server)}]),
     ];
@@ -161,7 +158,7 @@ function heaviest(usable: readonly RealServer[]): readonly RealServer[] {
  * Sends the packet of a branch to a real server. With another forwarding method than masquerading it keeps the virtual address, and a pod
  * drops it.
  */
-function sendTo<R extends RuleText>(real: RealServer, end: ChainResult<R>): ChainResult<R> {
+function sendTo(real: RealServer, end: ChainResult): ChainResult {
   const destination = parseAddress(real.address);
   if (destination === null) return {...end, verdict: 'undecided', reason: `${real.hostPort} is no address`};
   if (real.forwarding !== 'masquerade') return {...end, verdict: 'drop'};

@@ -23,7 +23,7 @@ import {
 } from '../rule-language.ts';
 
 /** A rule of nftables in the language of the walker. What is not understood stays an unknown condition or action. */
-export const lowerNftRule: (rule: NftRule) => LoweredRule<NftRule> = once(rule => ({
+export const lowerNftRule: (rule: NftRule) => LoweredRule = once(rule => ({
   source: rule,
   steps: stepsOf(rule.statements()),
   isOfEndpointItself: rule.chain.startsWith('endpoint-') && rule.body.endsWith(' jump mark-for-masquerade'),

@@ -1,6 +1,5 @@
 import type {Family} from '../../model/address.ts';
-import type {NftChain, NftRule, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
-import type {RuleText} from '../../model/ruleset.ts';
+import type {NftChain, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
 import {
   type Branch,
   type ChainResult,
@@ -21,11 +20,11 @@ import {lowerNftRule} from './lower-nft-rule.ts';
  * Walks the first packet of a connection through all tables of nftables that see it, in the order of hooks and priorities. The
  * probabilities of the outcomes add up to 1.
  */
-export function walkNftPacket(source: NftSource, packet: Packet, environment: Environment): readonly Outcome<NftRule>[] {
+export function walkNftPacket(source: NftSource, packet: Packet, environment: Environment): readonly Outcome[] {
   const limits = limitsFor(source);
   const tables = tablesOf(source, packet.family);
-  const chains = inOrder(nftChains<NftRule>({tables, environment, limits}));
-  const ends = routePacket({chains, environment}, startBranch<NftRule>(packet));
+  const chains = inOrder(nftChains({tables, environment, limits}));
+  const ends = routePacket({chains, environment}, startBranch(packet));
   noteWalk(source, limits);
   return summarizeBranches(undecideTruncated(ends, tables));
 }
@@ -37,10 +36,7 @@ export function tablesOf({tableSources}: NftSource, family: Family): readonly Nf
 }
 
 /** A packet that passes a truncated dump is undecided: base chains after its end are unknown. */
-export function undecideTruncated<R extends RuleText>(
-  ends: readonly ChainResult<R>[],
-  tables: readonly NftTableSource[],
-): readonly ChainResult<R>[] {
+export function undecideTruncated(ends: readonly ChainResult[], tables: readonly NftTableSource[]): readonly ChainResult[] {
   const partial = tables.find(({declared}) => !declared);
   if (partial === undefined) return ends;
   const where = `in table ${partial.id}, and there may be more base chains in it`;
@@ -61,12 +57,7 @@ interface NftPath {
 }
 
 /** All base chains, as parts of a path with rules of other kinds (`R`). A list has tables and chains in the order of their creation. */
-export function nftChains<R extends RuleText>({
-  tables,
-  environment,
-  limits,
-  isShown = () => false,
-}: NftPath): readonly HookedChain<R | NftRule>[] {
+export function nftChains({tables, environment, limits, isShown = () => false}: NftPath): readonly HookedChain[] {
   const chains = tables.flatMap((table, index) =>
     table.baseChains.filter(chain => !isShown(table, chain)).flatMap(chain => baseChain(table, chain, tables.length - index)),
   );
@@ -80,9 +71,9 @@ export function nftChains<R extends RuleText>({
       atInterface(chain, environment, branch, () =>
         unlessDormant(
           table,
-          walkBaseChain<R | NftRule>(
-            {table: walkedTable<R>(table), hook, priority, environment, limits},
-            walkedChain<R>(chain),
+          walkBaseChain(
+            {table: walkedTable(table), hook, priority, environment, limits},
+            walkedChain(chain),
             chain.base?.policy ?? 'accept',
             branch,
           ),
@@ -101,19 +92,19 @@ function isHook(text: string): text is HookName {
   return hookNames.some(name => name === text);
 }
 
-function unlessDormant<R extends RuleText>(table: NftTableSource, results: readonly ChainResult<R>[]): readonly ChainResult<R>[] {
+function unlessDormant(table: NftTableSource, results: readonly ChainResult[]): readonly ChainResult[] {
   if (!('dormant' in table) || table.dormant !== null) return results;
   const reason = `whether table ${table.id} is switched off (flags dormant) is not shown by this version of nft, and it does not accept the packet`;
   return results.map(result => (result.verdict === 'accept' ? result : undecided(result, reason)));
 }
 
 /** Packets of other interfaces pass a chain of `ingress` or `egress`. */
-function atInterface<R extends RuleText>(
+function atInterface(
   {table, name, base}: NftChain,
   environment: Environment,
-  branch: Branch<R>,
-  walk: () => readonly ChainResult<R>[],
-): readonly ChainResult<R>[] {
+  branch: Branch,
+  walk: () => readonly ChainResult[],
+): readonly ChainResult[] {
   if (base?.hook !== 'ingress' && base?.hook !== 'egress') return walk();
   const {packet} = branch;
   const side = base.hook === 'ingress' ? 'source' : 'destination';
@@ -143,7 +134,7 @@ function natPriority(hook: HookName): number {
   return hook === 'prerouting' || hook === 'output' ? -100 : 100;
 }
 
-function walkedTable<R extends RuleText>(table: NftTableSource): WalkedTable<R | NftRule> {
+function walkedTable(table: NftTableSource): WalkedTable {
   return {
     chain: name => {
       const chain = table.chain(name);
@@ -154,7 +145,7 @@ function walkedTable<R extends RuleText>(table: NftTableSource): WalkedTable<R |
   };
 }
 
-function walkedChain<R extends RuleText>(chain: NftChain): WalkedChain<R | NftRule> {
+function walkedChain(chain: NftChain): WalkedChain {
   const {table, name, ruleCount, complete} = chain;
   return {table, name, ruleCount, complete, rules: () => chain.rules().map(lowerNftRule)};
 }
@@ -164,7 +155,7 @@ export function walkNftChain(
   table: NftTableSource,
   chain: NftChain,
   {packet, environment}: {readonly packet: Packet; readonly environment: Environment},
-): readonly ChainResult<NftRule>[] {
-  const walk = {table: walkedTable<NftRule>(table), hook: null, priority: 0, environment, limits: limitsFor(table)};
-  return walkChain(walk, walkedChain<NftRule>(chain), startBranch<NftRule>(packet));
+): readonly ChainResult[] {
+  const walk = {table: walkedTable(table), hook: null, priority: 0, environment, limits: limitsFor(table)};
+  return walkChain(walk, walkedChain(chain), startBranch(packet));
 }

@@ -4,7 +4,6 @@ import {explainNftResidualDifferences} from '../../../src/analyze/nftables/servi
 import type {NftPortCase, NftPortDifference} from '../../../src/analyze/nftables/nft-case.ts';
 import {SymptomList} from '../../../src/analyze/symptoms/symptom-list.ts';
 import {servicesInRules} from '../../../src/analyze/services-in-rules/services-in-rules.ts';
-import type {RuleText} from '../../../src/model/ruleset.ts';
 import type {ServicePort} from '../../../src/model/service-port.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {nftScenario, replaced, withRules} from '../../nft-scenario.ts';
@@ -114,7 +113,7 @@ test.each<[text: string, differences: readonly NftPortDifference[], changesOutco
   ['a rule of service-a is there twice: no traffic is affected', [difference('duplicate', 'rule', 'service-a', 'a')]],
   ['a rule of service-a is out of order: no traffic is affected', [difference('reordered', 'rule', 'service-a', 'a')]],
 ])('what is left is told as: %s', (text, differences, changesOutcome = false) => {
-  const symptoms = new SymptomList<RuleText>(port);
+  const symptoms = new SymptomList(port);
   explainNftResidualDifferences(
     {item: {}, differences} as unknown as NftPortCase,
     symptoms,

@@ -2,12 +2,11 @@ import {expect, test} from 'vitest';
 import type {PathOutcome} from '../../../src/analyze/outcomes/path-outcome.ts';
 import type {Probe} from '../../../src/analyze/outcomes/probes.ts';
 import {probesToWalk} from '../../../src/analyze/outcomes/probes-to-walk.ts';
-import type {RuleText} from '../../../src/model/ruleset.ts';
 
 const probeOf = (...knownTo: readonly string[]) => ({knownTo: new Set(knownTo)}) as unknown as Probe;
 
 /** Where the packets of a probe end: at endpoints, with a share of the packets each, or elsewhere. */
-function ends(shares: Readonly<Record<string, number>>, elsewhere: Partial<PathOutcome<RuleText>> = {}): PathOutcome<RuleText> {
+function ends(shares: Readonly<Record<string, number>>, elsewhere: Partial<PathOutcome> = {}): PathOutcome {
   const destinations = new Map(
     Object.entries(shares).map(([name, probability]) => [name, {probability, masquerade: false, remembered: null, path: []}]),
   );
@@ -16,9 +15,9 @@ function ends(shares: Readonly<Record<string, number>>, elsewhere: Partial<PathO
 
 const probes = [probeOf(), probeOf(), probeOf('a list')];
 
-function walked(expected: PathOutcome<RuleText>, actual: PathOutcome<RuleText>, {all = probes, isPlain = true} = {}): number {
+function walked(expected: PathOutcome, actual: PathOutcome, {all = probes, isPlain = true} = {}): number {
   const walk = (probe: Probe) => ({probe, expected, actual});
-  return probesToWalk<RuleText>({probes: all, walk}, () => isPlain).probes.length;
+  return probesToWalk({probes: all, walk}, () => isPlain).probes.length;
 }
 
 test('the first probe is enough if its packets reach other endpoints and nothing else', () => {
@@ -27,7 +26,7 @@ test('the first probe is enough if its packets reach other endpoints and nothing
   expect(walked(ends({a: 1}), ends({a: 0.5, c: 0.5}))).toBe(1);
 });
 
-test.each<[string, PathOutcome<RuleText>, PathOutcome<RuleText>]>([
+test.each<[string, PathOutcome, PathOutcome]>([
   ['they reach the same endpoints', ends({a: 0.5, b: 0.5}), ends({a: 0.5, b: 0.5})],
   ['only the shares are others, as affinity may be too', ends({a: 0.5, b: 0.5}), ends({a: 0.7, b: 0.3})],
   ['they reach none', ends({a: 1}), ends({}, {passed: 1})],
@@ -52,7 +51,7 @@ test('a probe is walked once', () => {
     asked.push(probe);
     return {probe, expected: ends({a: 1}), actual: ends({a: 1})};
   };
-  const {probes: all, walk: again} = probesToWalk<RuleText>({probes, walk}, () => true);
+  const {probes: all, walk: again} = probesToWalk({probes, walk}, () => true);
   for (const probe of all) again(probe);
   expect(asked).toEqual(probes);
 });

@@ -1,5 +1,4 @@
 import {describe, expect, test} from 'vitest';
-import type {NftRule} from '../../../src/model/nft-ruleset.ts';
 import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
 import type {Outcome} from '../../../src/trace/packet.ts';
 import {walkNftPacket} from '../../../src/trace/nftables/walk-nft-packet.ts';
@@ -10,7 +9,7 @@ const sent: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};
 const own: Sent = {from: '192.168.1.10', to: '10.96.1.1', port: 80};
 const inward: Sent = {from: '203.0.113.9', to: '192.168.1.10', port: 80};
 
-function outcomes(text: string, packet: Sent, setup: NodeSetup = {}): readonly Outcome<NftRule>[] {
+function outcomes(text: string, packet: Sent, setup: NodeSetup = {}): readonly Outcome[] {
   const ruleset = parseNftDump(text);
   expect(ruleset.strays).toEqual([]);
   const ends = walkNftPacket(ruleset, packetOf(packet), environment(setup));

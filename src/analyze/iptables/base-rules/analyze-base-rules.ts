@@ -4,7 +4,7 @@ import {ensuresMarkDrop, hasCanary} from '../../../expect/iptables/iptables-vers
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {parseAddress} from '../../../model/address.ts';
 import type {Severity, Variant} from '../../../model/finding.ts';
-import type {Rule, Ruleset, RuleText, Chain} from '../../../model/ruleset.ts';
+import type {Rule, Ruleset, Chain} from '../../../model/ruleset.ts';
 import {hasExternalEntry, type ServicePort} from '../../../model/service-port.ts';
 import {walkIptablesChain} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
@@ -62,7 +62,7 @@ function isOfBaseRules({kind, rule}: PortDifference): boolean {
 }
 
 function residualSymptoms(left: readonly PortDifference[]): readonly BaseRuleSymptom['symptom'][] {
-  return residualGroups<Rule, PortDifference>(left).map(({symptom, state, evidence, differences}) => {
+  return residualGroups<PortDifference>(left).map(({symptom, state, evidence, differences}) => {
     const [first] = differences;
     const detail =
       differences.length === 1
@@ -222,7 +222,7 @@ function analyzeNodePortJump(leftBaseRules: LeftBaseRules): readonly BaseRuleSym
 }
 
 /** Packets to a node port reach an endpoint, or all of them do, only after the repair. */
-function losesEndpoint(today: PathOutcome<RuleText>, repaired: PathOutcome<RuleText>): boolean {
+function losesEndpoint(today: PathOutcome, repaired: PathOutcome): boolean {
   return [...repaired.destinations].some(([endpoint, {probability}]) => {
     const share = today.destinations.get(endpoint)?.probability ?? 0;
     return share < probability && !near(share, probability);
@@ -376,7 +376,7 @@ interface LeftBaseRules extends BaseRulesCase {
 
 /** A symptom of the node, and the differences that it explains. */
 interface BaseRuleSymptom {
-  readonly symptom: PortSymptom<Rule>;
+  readonly symptom: PortSymptom;
   readonly explained: readonly PortDifference[];
 }
 
@@ -386,11 +386,7 @@ function isKubeletsOwn(rule: Rule): boolean {
 }
 
 /** Whether packets have another outcome where a chain of the node holds these rules; or an outcome that differs in this way from what it is today. */
-type ChangesOutcomes = (
-  chain: Chain,
-  rules: readonly Rule[],
-  differs?: (today: PathOutcome<RuleText>, then: PathOutcome<RuleText>) => boolean,
-) => boolean;
+type ChangesOutcomes = (chain: Chain, rules: readonly Rule[], differs?: (today: PathOutcome, then: PathOutcome) => boolean) => boolean;
 
 interface NodeRules extends Omit<BaseRulesCase, 'differences'> {
   /** Base rules that kube-proxy did not write. */

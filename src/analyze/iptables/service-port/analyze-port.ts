@@ -27,9 +27,9 @@ import {hasMatch, isOfAffinity, isOwnChain, type PortCase, type PortDifference, 
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
  * rules; a difference that changes no outcome is reported as harmless.
  */
-export function analyzePort(portCase: PortCase): readonly Symptom<Rule>[] {
+export function analyzePort(portCase: PortCase): readonly Symptom[] {
   const {item} = portCase;
-  const symptoms = new SymptomList<Rule>(item.port);
+  const symptoms = new SymptomList(item.port);
   const {context} = portCase.expected;
   const sides = {expected: walkOf(portCase.expected), actual: walkOf(portCase.view)};
   const extra = rulesOf(portCase, 'extra');
@@ -72,7 +72,7 @@ function hairpins({item: {endpoints, endpointChain}, differences, actual}: PortC
   return endpoints.reachable.filter(endpoint => changed.has(endpointChain(endpoint))).slice(0, 64);
 }
 
-function analyzeHealthCheck(portCase: PortCase, symptoms: SymptomList<Rule>): void {
+function analyzeHealthCheck(portCase: PortCase, symptoms: SymptomList): void {
   const missing = rulesOf(portCase, 'missing').filter(({table, chain}) => table === 'filter' && chain === 'KUBE-NODEPORTS');
   if (missing.length === 0 || symptoms.has('service-not-programmed')) return;
   const detail = `the rule that accepts health checks on port ${portCase.item.port.healthCheckNodePort} is missing: a load balancer may consider the node unhealthy`;
@@ -82,23 +82,23 @@ function analyzeHealthCheck(portCase: PortCase, symptoms: SymptomList<Rule>): vo
 interface AffinityCase {
   readonly item: PortOnNode;
   readonly differences: readonly PortDifference[];
-  readonly symptoms: SymptomList<Rule>;
+  readonly symptoms: SymptomList;
   readonly changesOutcome: boolean;
 }
 
 /** Rules of affinity that are missing, extra or have another timeout, where no missing or stale endpoint explains them. */
-function affinityRules(affinityCase: AffinityCase): PortSymptom<Rule> | null {
+function affinityRules(affinityCase: AffinityCase): PortSymptom | null {
   const {item, differences, symptoms} = affinityCase;
   const unexplained = unexplainedRules(affinityCase);
   if (unexplained.length === 0 || symptoms.has('broken-jump', 'service-not-programmed')) return null;
   const found = unexplained.find(({kind}) => kind === 'extra');
-  const seconds = found?.rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--seconds')?.values[0];
+  const seconds = found === undefined ? undefined : matchOptionOf(found.rule, '--seconds');
   const configured = configuredAffinity(item.port);
   const detail =
     found === undefined
       ? `session affinity is missing in ${unexplained.length === 1 ? 'a rule' : 'rules'}: ${configured}`
       : `session affinity${seconds === undefined ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
-  return {kind: 'session-affinity-mismatch', detail, ...evidenceOf<Rule>(differences.filter(({rule}) => isOfAffinity(rule)))};
+  return {kind: 'session-affinity-mismatch', detail, ...evidenceOf(differences.filter(({rule}) => isOfAffinity(rule)))};
 }
 
 function unexplainedRules({item, differences, symptoms, changesOutcome}: AffinityCase): readonly PortDifference[] {
@@ -163,7 +163,7 @@ function destinationsOf(rule: Rule, context: NodeContext): readonly string[] {
 }
 
 /** Rules that lead into the Service port's chains from an address or a port that is none of its entries (any more). */
-function findStaleEntries(portCase: PortCase, symptoms: SymptomList<Rule>): void {
+function findStaleEntries(portCase: PortCase, symptoms: SymptomList): void {
   const entries = entriesOf(portCase.item.port, portCase.expected.context);
   for (const rule of rulesOf(portCase, 'extra')) {
     const shared = rule.chain === 'KUBE-SERVICES' || rule.chain === 'KUBE-NODEPORTS';
@@ -172,7 +172,7 @@ function findStaleEntries(portCase: PortCase, symptoms: SymptomList<Rule>): void
   }
 }
 
-function findStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: SymptomList<Rule>): void {
+function findStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: SymptomList): void {
   const where = entryOfRule(rule);
   // Another Service port that has the address and port of a rule, and so determines the outcome of their packets.
   const owner = indexOf(expected)
@@ -187,7 +187,7 @@ function findStaleEntry({item, expected, view}: PortCase, rule: Rule, symptoms: 
 }
 
 interface LeftCase extends PortCase {
-  readonly symptoms: SymptomList<Rule>;
+  readonly symptoms: SymptomList;
   /** Some probe diverges. */
   readonly changesOutcome: boolean;
   /** What differences do that change no probe, in words. */
@@ -199,7 +199,7 @@ function explainResidualDifferences(leftCase: LeftCase): void {
   const {differences, symptoms, changesOutcome, effect} = leftCase;
   const [rejects, rest] = partition(unexplained(symptoms, differences), isReject);
   for (const {rule} of rejects) explainResidualReject(leftCase, rule);
-  sayResidual<Rule, PortDifference>(symptoms, rest, {
+  sayResidual<PortDifference>(symptoms, rest, {
     placeOf: ({table, chain}) => `${table}/${chain}`,
     count: group => (group.length === 1 ? 'a rule' : `${group.length} rules`),
     harmless: changesOutcome ? null : effect,

@@ -1,50 +1,49 @@
 import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../../model/ruleset.ts';
-import type {Outcome} from '../../../trace/packet.ts';
+import type {NodeRule, Outcome} from '../../../trace/packet.ts';
 import {onceAsked} from '../../../model/once.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/compare-endpoints.ts';
 import {missingEndpoint, brokenJumps, deadEnd, interceptedBy} from '../../outcomes/compare-endpoints.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {isEntryRule} from '../rules-of-ports.ts';
-import {balancingChain, hasMatch, isOfAffinity, isPick, isShared, type PortCase, rulesOf, isOwnChain} from './port-differences.ts';
+import {hasMatch, isOfAffinity, isOwnChain, type PortCase, rulesOf} from './port-differences.ts';
 
 /** What the iptables rules of one Service port show beside the outcomes of packets. */
-export class IptablesSemantics implements ModeSemantics<Rule> {
+export class IptablesSemantics implements ModeSemantics {
   readonly #case: PortCase;
   /** The texts of rules that are missing, and of others than kube-proxy would write; asked for each endpoint. */
   readonly #missing = onceAsked(() => new Set(rulesOf(this.#case, 'missing').map(({text}) => text)));
   readonly #extra = onceAsked(() => new Set(rulesOf(this.#case, 'extra').map(({text}) => text)));
-  readonly #special: SpecialCase;
 
   constructor(portCase: PortCase) {
     this.#case = portCase;
-    this.#special = {
-      ...portCase,
-      isPassedBy: outcome => this.#isPassedBy(outcome),
-      misdirected: ({actual}) => this.misdirected(actual),
-      endpointEvidence: (endpoint, comparison) => this.#endpointEvidence(endpoint, comparison),
-    };
   }
 
   /** None of the Service port's own chains is entered. */
   isUnentered(outcome: Outcome): boolean {
-    return this.#isPassedBy(outcome) && !outcome.path.some(rule => isOwnChain(this.#case, rule.target?.name ?? ''));
+    return this.#isPassedBy(outcome) && this.#ownJumps(outcome).length === 0;
+  }
+
+  /** The jumps of a path into chains of the Service port. */
+  #ownJumps({path}: Outcome): readonly NodeRule[] {
+    return path.filter(({target}) => isOwnChain(this.#case, target?.name ?? ''));
   }
 
   /** The packet passes without an endpoint, or a later rule of kube-proxy in table filter drops it. */
   #isPassedBy({verdict, path, destination}: Outcome): boolean {
     const last = path.at(-1);
     if (verdict === 'accept') return destination === null;
-    return verdict === 'drop' && last?.table === 'filter' && !rulesOf(this.#case, 'extra').some(({text}) => text === last.text);
+    return verdict === 'drop' && last?.table === 'filter' && !this.#extra().has(last.text);
   }
 
   hasNoEntry(): boolean {
     const {expected, item} = this.#case;
-    const missing = new Set(rulesOf(this.#case, 'missing').map(({text}) => text));
     return expected
       .rulesOf(item)
-      .shared.every(({table, chain, text}) => table !== 'nat' || text.endsWith(' KUBE-MARK-MASQ') || missing.has(`-A ${chain} ${text}`));
+      .shared.every(
+        ({table, chain, text}) => table !== 'nat' || text.endsWith(' KUBE-MARK-MASQ') || this.#missing().has(`-A ${chain} ${text}`),
+      );
   }
 
   refusedFor({path}: Outcome): 'ranges' | 'policy' | 'other' {
@@ -53,19 +52,26 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
   }
 
   /** By KUBE-PROXY-FIREWALL, or before 1.25 by the mark that KUBE-FW sets. */
-  #isSourceRangeDrop(path: readonly Rule[]): boolean {
+  #isSourceRangeDrop(path: readonly NodeRule[]): boolean {
     if (path.at(-1)?.chain === 'KUBE-PROXY-FIREWALL') return true;
     const ranges = this.#case.item.port.sourceRanges.length > 0 || rulesOf(this.#case, 'extra').some(isRange);
     return ranges && isFirewallMark(path);
   }
 
-  policyOf(pathOutcome: PathOutcome): 'Cluster' | 'Local' | null {
-    return policyOf(pathOutcome);
+  /** By the chain that picked the endpoint. */
+  policyOf({destinations}: PathOutcome): 'Cluster' | 'Local' | null {
+    for (const {path} of destinations.values()) {
+      const role = path
+        .flatMap(({chain}) => parseChainName(chain)?.role ?? [])
+        .findLast(own => own === 'SVC' || own === 'SVL' || own === 'XLB');
+      if (role !== undefined) return role === 'SVC' ? 'Cluster' : 'Local';
+    }
+    return null;
   }
 
-  misdirected({outcomes}: PathOutcome): ReadonlyMap<string, Misdirected<Rule>> {
+  misdirected({outcomes}: PathOutcome): ReadonlyMap<string, Misdirected> {
     const {endpoints, endpointChain} = this.#case.item;
-    const found = new Map<string, Misdirected<Rule>>();
+    const found = new Map<string, Misdirected>();
     for (const {path, destination} of outcomes) {
       const rule = path.findLast(({target}) => target?.name === 'DNAT');
       const owner = endpoints.reachable.find(endpoint => endpointChain(endpoint) === rule?.chain);
@@ -75,29 +81,84 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
     return found;
   }
 
-  special(comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
+  special(comparison: ProbeComparison): readonly KeyedSymptom[] {
     const {expected, actual} = comparison;
-    const isUnentered = actual.destinations.size === 0 && actual.outcomes.every(outcome => this.isUnentered(outcome));
-    if (isUnentered) return intercepted(this.#special, comparison);
-    const broken = leadsNowhere(this.#special, comparison);
+    if (actual.destinations.size === 0 && actual.outcomes.every(outcome => this.isUnentered(outcome))) return this.#intercepted(comparison);
+    const broken = this.#leadsNowhere(comparison);
     if (broken.length > 0 || expected.destinations.size === 0) return broken;
-    for (const cause of [intercepted, isDeadEnd, fallsThrough]) {
-      const said = cause(this.#special, comparison);
-      if (said.length > 0) return said;
-    }
-    return [];
+    const taken = this.#intercepted(comparison);
+    const said = taken.length > 0 ? taken : this.#deadEnd(comparison);
+    return said.length > 0 ? said : this.#fallsThrough(comparison);
   }
 
-  evidence(subject: Subject<Rule>): Evidence<Rule> {
+  /** A rule on the path jumps to a chain that is missing or empty. */
+  #leadsNowhere(comparison: ProbeComparison): readonly KeyedSymptom[] {
+    const {item, actual, expected} = this.#case;
+    const outcomes = comparison.actual.outcomes.filter(({verdict}) => verdict !== 'undecided');
+    const entered = new Set(outcomes.flatMap(outcome => this.#ownJumps(outcome).map(({target}) => target?.name ?? '')));
+    // A packet returns unchanged from an empty chain, so its path does not show the chain.
+    const picks = [...entered].flatMap(chain => actual.chain('nat', chain)?.rules().filter(isPick) ?? []);
+    const leads = [...outcomes.flatMap(({path}) => path), ...picks].map(rule => [rule.target?.name ?? '', rule] as const);
+    return brokenJumps(new Map(leads.filter(([chain]) => this.#isEmpty(chain))), comparison, {
+      endpointOf: chain => item.endpoints.reachable.find(one => item.endpointChain(one) === chain),
+      has: chain => actual.chain('nat', chain) !== undefined,
+      rulesOf: chain => expected.chain('nat', chain)?.rules() ?? [],
+    });
+  }
+
+  #isEmpty(chain: string): boolean {
+    const {actual, expected} = this.#case;
+    if (parseChainName(chain) === null) return false;
+    const found = actual.chain('nat', chain);
+    return (found === undefined || (found.ruleCount === 0 && found.complete)) && (expected.chain('nat', chain)?.ruleCount ?? 0) > 0;
+  }
+
+  /** A third-party rule in a chain of the Service port intercepts all packets before they reach an endpoint's chain. */
+  #intercepted(comparison: ProbeComparison): readonly KeyedSymptom[] {
+    const takers = comparison.actual.outcomes.map(outcome => {
+      const rule = outcome.path.find(found => found.table === 'nat' && endsPath(found) && this.#extra().has(found.text));
+      const isTaken = outcome.destination === null ? this.#isPassedBy(outcome) : rule !== undefined && isRewrite(rule);
+      return isTaken ? rule : undefined;
+    });
+    const [rule] = takers;
+    return rule === undefined || takers.includes(undefined) ? [] : [interceptedBy(rule, `nat/${rule.chain}`, comparison)];
+  }
+
+  /** A chain after the entry returns the packet: the rule that leads to the endpoints is missing. */
+  #deadEnd(comparison: ProbeComparison): readonly KeyedSymptom[] {
+    const {expected, actual} = comparison;
+    const [first] = actual.outcomes;
+    if (first === undefined || actual.destinations.size > 0 || !actual.outcomes.every(outcome => this.#isPassedBy(outcome))) return [];
+    const balancing = balancingChain(expected);
+    const jumps = this.#ownJumps(first);
+    const jump = jumps.at(-1);
+    const chain = jump?.target?.name ?? '';
+    if (jump === undefined || parseChainName(chain)?.role !== 'EXT' || jumps.some(({target}) => target?.name === balancing)) return [];
+    const evidence = {expected: rulesOf(this.#case, 'missing').filter(rule => rule.chain === chain), actual: [jump]};
+    return [deadEnd(this.#case.item, comparison, {chain, policy: this.policyOf(expected), evidence})];
+  }
+
+  /** The chain that picks the endpoint returns packets: whatever happens to them later is caused by it. */
+  #fallsThrough(comparison: ProbeComparison): readonly KeyedSymptom[] {
+    const {expected, actual, probe} = comparison;
+    const chain = balancingChain(expected);
+    if (chain === null || !actual.outcomes.some(({path}) => isLeft(path, chain)) || this.misdirected(actual).size > 0) return [];
+    const picked = new Set(actual.outcomes.flatMap(({path, destination}) => (isLeft(path, chain) ? [] : [destination])));
+    return [...expected.destinations.keys()]
+      .filter(destination => !picked.has(destination))
+      .map(endpoint => missingEndpoint(this.#case.item, {endpoint, probe, evidence: this.#endpointEvidence(endpoint, comparison)}));
+  }
+
+  evidence(subject: Subject): Evidence {
     switch (subject.kind) {
       case 'service':
         return this.#serviceEvidence();
       case 'entry':
-        return evidenceOf<Rule>(this.#case.differences.filter(({rule}) => isEntryRule(rule, subject.entry)));
+        return this.#differing(rule => isEntryRule(rule, subject.entry));
       case 'shares':
-        return evidenceOf<Rule>(this.#case.differences.filter(({rule}) => isPick(rule) && !hasMatch(rule, 'recent')));
+        return this.#differing(rule => isPick(rule) && !hasMatch(rule, 'recent'));
       case 'affinity':
-        return evidenceOf<Rule>(this.#case.differences.filter(({rule}) => isOfAffinity(rule)));
+        return this.#differing(isOfAffinity);
       case 'policy':
         return {expected: this.#turns(subject.comparison.expected, 'missing'), actual: this.#turns(subject.comparison.actual, 'extra')};
       case 'masquerade':
@@ -107,34 +168,38 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
     }
   }
 
-  #serviceEvidence(): Evidence<Rule> {
+  #differing(concerns: (rule: Rule) => boolean): Evidence {
+    return evidenceOf(this.#case.differences.filter(({rule}) => concerns(rule)));
+  }
+
+  /** Rules of chains that all Service ports share come first. */
+  #serviceEvidence(): Evidence {
+    const isShared = ({chain}: Rule): boolean => parseChainName(chain) === null;
     const rules = rulesOf(this.#case, 'missing');
     return {expected: [...rules.filter(isShared), ...rules.filter(rule => !isShared(rule))].slice(0, 6), actual: []};
   }
 
   /** The rules at which the two paths of a packet diverge; the whole path between entry and endpoint if there are none. */
-  #turns({outcomes}: PathOutcome, kind: 'missing' | 'extra'): readonly Rule[] {
-    const differing = new Set(rulesOf(this.#case, kind).map(({text}) => text));
+  #turns({outcomes}: PathOutcome, kind: 'missing' | 'extra'): readonly NodeRule[] {
+    const differing = kind === 'missing' ? this.#missing() : this.#extra();
     const way = outcomes.flatMap(({path}) => path);
     const turns = way.filter(({text}) => differing.has(text));
     const rules = turns.length > 0 ? turns : way.filter(rule => /^KUBE-(?:EXT|XLB|SERVICES|NODEPORTS|EXTERNAL)/.test(rule.chain));
     return [...new Map(rules.map(rule => [rule.text, rule])).values()].slice(0, 4);
   }
 
-  #masqueradeEvidence({expected, actual}: ProbeComparison): Evidence<Rule> {
+  #masqueradeEvidence({expected, actual}: ProbeComparison): Evidence {
     const [off] = [...expected.destinations].filter(([destination, {masquerade}]) => {
       const found = actual.destinations.get(destination);
       return found !== undefined && found.masquerade !== masquerade;
     });
     const share = off?.[1].masquerade ? off[1] : actual.destinations.get(off?.[0] ?? '');
     const cause = share?.path.find(({target}) => target?.name === 'KUBE-MARK-MASQ');
-    return evidenceOf<Rule>(
-      this.#case.differences.filter(({rule}) => rule.target?.name === 'KUBE-MARK-MASQ' && rule.chain === cause?.chain),
-    );
+    return this.#differing(({target, chain}) => target?.name === 'KUBE-MARK-MASQ' && chain === cause?.chain);
   }
 
   /** For an endpoint that packets reach, the rules that lead there; for a missed one, the rules that should. */
-  #endpointEvidence(endpoint: string, {expected, actual}: ProbeComparison): Evidence<Rule> {
+  #endpointEvidence(endpoint: string, {expected, actual}: ProbeComparison): Evidence {
     const found = actual.destinations.get(endpoint);
     const [missing, extra] = [this.#missing(), this.#extra()];
     if (found !== undefined) {
@@ -160,17 +225,18 @@ export class IptablesSemantics implements ModeSemantics<Rule> {
   }
 }
 
-/** By the chain that picked the endpoint; null when none did. */
-function policyOf({destinations}: PathOutcome): 'Cluster' | 'Local' | null {
-  const roles = [...destinations.values()].flatMap(
-    ({path}) =>
-      path.flatMap(({chain}) => parseChainName(chain)?.role ?? []).findLast(role => role === 'SVC' || role === 'SVL' || role === 'XLB') ??
-      [],
-  );
-  return roles[0] === undefined ? null : roles[0] === 'SVC' ? 'Cluster' : 'Local';
+/** The rule that picks an endpoint. */
+function isPick({target}: NodeRule): boolean {
+  return parseChainName(target?.name ?? '')?.role === 'SEP';
 }
 
-function isNoLocalDrop(path: readonly Rule[]): boolean {
+/** The chain that picks the endpoint in the expected rules. */
+function balancingChain({destinations}: PathOutcome): string | null {
+  const picks = [...destinations.values()].map(({path}) => path.findLast(isPick));
+  return picks.find(pick => pick !== undefined)?.chain ?? null;
+}
+
+function isNoLocalDrop(path: readonly NodeRule[]): boolean {
   const rule = path.at(-1);
   return (
     rule?.target?.name === 'DROP' &&
@@ -181,7 +247,7 @@ function isNoLocalDrop(path: readonly Rule[]): boolean {
 }
 
 /** Marked for dropping by a KUBE-FW chain, as up to 1.24 what comes to its end is. */
-function isFirewallMark(path: readonly Rule[]): boolean {
+function isFirewallMark(path: readonly NodeRule[]): boolean {
   return path.at(-1)?.chain === 'KUBE-MARK-DROP' && (path.at(-2)?.chain.startsWith('KUBE-FW-') ?? false);
 }
 
@@ -189,85 +255,17 @@ function isRange({chain, options}: Rule): boolean {
   return chain.startsWith('KUBE-FW-') && options.some(({flag}) => flag === '-s');
 }
 
-interface SpecialCase extends PortCase {
-  isPassedBy(outcome: Outcome): boolean;
-  misdirected(comparison: ProbeComparison): ReadonlyMap<string, Misdirected<Rule>>;
-  endpointEvidence(endpoint: string, comparison: ProbeComparison): {readonly expected: readonly Rule[]; readonly actual: readonly Rule[]};
-}
-
-/** A rule on the path jumps to a chain that is missing or empty. */
-function leadsNowhere(specialCase: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
-  const {item} = specialCase;
-  const way = comparison.actual.outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path);
-  const entered = new Set(way.flatMap(({target}) => (isOwnChain(specialCase, target?.name ?? '') ? [target?.name ?? ''] : [])));
-  // A packet returns unchanged from an empty chain, so its path does not show the chain.
-  const picks = [...entered].flatMap(chain => specialCase.actual.chain('nat', chain)?.rules().filter(isPick) ?? []);
-  const broken = new Map<string, Rule>();
-  for (const jump of [...way, ...picks]) if (isEmpty(specialCase, jump.target?.name ?? '')) broken.set(jump.target?.name ?? '', jump);
-  return brokenJumps(broken, comparison, {
-    endpointOf: chain => item.endpoints.reachable.find(one => item.endpointChain(one) === chain),
-    has: chain => specialCase.actual.chain('nat', chain) !== undefined,
-    rulesOf: chain => specialCase.expected.chain('nat', chain)?.rules() ?? [],
-  });
-}
-
-function isEmpty({actual, expected}: PortCase, chain: string): boolean {
-  if (parseChainName(chain) === null) return false;
-  const found = actual.chain('nat', chain);
-  return (found === undefined || (found.ruleCount === 0 && found.complete)) && (expected.chain('nat', chain)?.ruleCount ?? 0) > 0;
-}
-
-/** A third-party rule in a chain of the Service port intercepts all packets before they reach an endpoint's chain. */
-function intercepted(specialCase: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
-  const extra = new Set(rulesOf(specialCase, 'extra').map(({text}) => text));
-  const takers = comparison.actual.outcomes.map(outcome => {
-    const rule = outcome.path.find(found => found.table === 'nat' && endsPath(found) && extra.has(found.text));
-    const passed = outcome.destination !== null || specialCase.isPassedBy(outcome);
-    return passed && (outcome.destination === null || (rule !== undefined && isRewrite(rule))) ? rule : undefined;
-  });
-  const [rule] = takers;
-  if (rule === undefined || takers.includes(undefined)) return [];
-  return [interceptedBy(rule, `nat/${rule.chain}`, comparison)];
-}
-
-function isRewrite({target}: Rule): boolean {
+function isRewrite({target}: NodeRule): boolean {
   return target?.name === 'DNAT' || target?.name === 'REDIRECT';
 }
 
 /** It ends the path. If an endpoint's own chain does so, the endpoint is missing. */
-function endsPath({chain, target}: Rule): boolean {
+function endsPath({chain, target}: NodeRule): boolean {
   return ['ACCEPT', 'RETURN', 'DNAT', 'REDIRECT'].includes(target?.name ?? '') && parseChainName(chain)?.role !== 'SEP';
 }
 
-/** A chain after the entry returns the packet: the rule that leads to the endpoints is missing. */
-function isDeadEnd(specialCase: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
-  const {expected, actual} = comparison;
-  if (actual.destinations.size > 0 || !actual.outcomes.every(specialCase.isPassedBy)) return [];
-  const balancing = balancingChain(expected);
-  const jumps = (actual.outcomes[0]?.path ?? []).filter(({target}) => isOwnChain(specialCase, target?.name ?? ''));
-  const jump = jumps.at(-1);
-  const chain = jump?.target?.name ?? '';
-  if (jump === undefined || parseChainName(chain)?.role !== 'EXT' || jumps.some(({target}) => target?.name === balancing)) return [];
-  const evidence = {expected: rulesOf(specialCase, 'missing').filter(rule => rule.chain === chain), actual: [jump]};
-  return [deadEnd(specialCase.item, comparison, {chain, policy: policyOf(expected), evidence})];
-}
-
-/** The chain that picks the endpoint returns packets: whatever happens to them later is caused by it. */
-function fallsThrough(specialCase: SpecialCase, comparison: ProbeComparison): readonly KeyedSymptom<Rule>[] {
-  const {expected, actual} = comparison;
-  const chain = balancingChain(expected);
-  if (chain === null || !actual.outcomes.some(({path}) => isLeft(path, chain)) || specialCase.misdirected(comparison).size > 0) return [];
-  const picked = new Set(actual.outcomes.flatMap(({path, destination}) => (isLeft(path, chain) ? [] : [destination])));
-  return [...expected.destinations.keys()]
-    .filter(destination => !picked.has(destination))
-    .map(endpoint => {
-      const evidence = specialCase.endpointEvidence(endpoint, comparison);
-      return missingEndpoint(specialCase.item, {endpoint, probe: comparison.probe, evidence});
-    });
-}
-
 /** A path enters a chain that picks endpoints and leaves it without a DNAT to one of them. */
-function isLeft(path: readonly Rule[], chain: string): boolean {
+function isLeft(path: readonly NodeRule[], chain: string): boolean {
   const picked = new Set(path.flatMap(rule => (rule.chain === chain && isPick(rule) ? [rule.target?.name ?? ''] : [])));
   const taken = path.some(rule => rule.target?.name === 'DNAT' && picked.has(rule.chain));
   const end = path.at(-1);

@@ -2,7 +2,6 @@ import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts'
 import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
-import type {RuleText} from '../../../model/ruleset.ts';
 import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
 import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
@@ -20,9 +19,9 @@ import {joinHostPort} from '../../../model/address.ts';
  * What the differences of one Service port do to packets. Packets of every kind are walked through the expected and the actual
  * rules; a difference that changes no outcome is reported as harmless.
  */
-export function analyzeNftPort(portCase: NftPortCase): readonly Symptom<RuleText>[] {
+export function analyzeNftPort(portCase: NftPortCase): readonly Symptom[] {
   const {item, expected, view} = portCase;
-  const symptoms = new SymptomList<RuleText>(item.port);
+  const symptoms = new SymptomList(item.port);
   const {context} = expected;
   const sides = {expected: tableWalkOf(expected), actual: tableWalkOf(view)};
   const extra = portCase.differences.filter(({kind}) => kind === 'extra');
@@ -66,7 +65,7 @@ function changedEndpoints({item, differences}: NftPortCase): readonly Endpoint[]
  * Session affinity that is unexpected, missing, or has another timeout, which a walk does not show.
  * @internal
  */
-export function nftAffinityRules(portCase: NftPortCase, symptoms: SymptomList<RuleText>): PortSymptom<RuleText> | null {
+export function nftAffinityRules(portCase: NftPortCase, symptoms: SymptomList): PortSymptom | null {
   const {item, differences} = portCase;
   if (symptoms.has('broken-jump', 'service-not-programmed')) return null;
   const rules = differences.filter(({what, rule}) => what === 'rule' && /^ip6? saddr @affinity-/.test(rule.text));
@@ -104,7 +103,7 @@ function remembersNobody({item, actual}: NftPortCase, rules: readonly NftPortDif
 }
 
 /** Elements that lead into the Service port's chains, or refuse for it, at an address or port that is none of its entries (any more). */
-function findStaleNftEntries({item, differences, expected, view}: NftPortCase, symptoms: SymptomList<RuleText>): void {
+function findStaleNftEntries({item, differences, expected, view}: NftPortCase, symptoms: SymptomList): void {
   const own = new Set(expected.objectsOf(item).elements.map(({key}) => key));
   for (const difference of differences) {
     const {kind, what, rule, key = ''} = difference;
@@ -184,7 +183,7 @@ function withAddress(like: Endpoint, hostPort: string): Endpoint {
  */
 export function explainNftResidualDifferences(
   {item, differences}: NftPortCase,
-  symptoms: SymptomList<RuleText>,
+  symptoms: SymptomList,
   harmless: (() => string) | null,
 ): void {
   const left = unexplained(symptoms, differences);
@@ -194,11 +193,11 @@ export function explainNftResidualDifferences(
   const unlisted = left.filter(({kind, rule}) => kind === 'missing' && rule.chain === 'cluster-ips');
   if (unlisted.length > 0) leftUnlisted(unlisted, symptoms);
   const rest = left.filter(difference => !refusals.includes(difference) && !unlisted.includes(difference));
-  sayResidual<RuleText, NftPortDifference>(symptoms, rest, {placeOf: ({chain}) => chain, count: countText, harmless});
+  sayResidual<NftPortDifference>(symptoms, rest, {placeOf: ({chain}) => chain, count: countText, harmless});
 }
 
 /** No packet of the Service port matches it. */
-function leftUnlisted(unlisted: readonly NftPortDifference[], symptoms: SymptomList<RuleText>): void {
+function leftUnlisted(unlisted: readonly NftPortDifference[], symptoms: SymptomList): void {
   const detail = 'its cluster IP is not in cluster-ips: connections to ports that it does not have are not refused';
   symptoms.say({kind: 'missing-rule', severity: 'info', detail, expected: unlisted.map(({rule}) => rule), actual: []}, 'unlisted');
 }

@@ -10,7 +10,7 @@ import {parseNftName} from '../../../expect/nftables/nft-names.ts';
 import {joinHostPort} from '../../../model/address.ts';
 
 /** What the rules and elements of one Service port show beside the outcomes of packets. */
-export class NftSemantics implements ModeSemantics<RuleText> {
+export class NftSemantics implements ModeSemantics {
   readonly #case: NftPortCase;
 
   constructor(portCase: NftPortCase) {
@@ -18,7 +18,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
   }
 
   /** The packet passes, or expected rules and elements of the checks after the Services reject it. */
-  isUnentered({verdict, destination, path}: Outcome<RuleText>): boolean {
+  isUnentered({verdict, destination, path}: Outcome): boolean {
     if (path.some(({chain}) => isOwnChain(this.#case, chain))) return false;
     if (verdict === 'accept') return destination === null;
     return verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? '') && !extraOf(this.#case).some(isRefusal);
@@ -30,19 +30,19 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     return entries.every(({set, key, value}) => actual.set(set)?.elements.get(key)?.value !== value);
   }
 
-  refusedFor({verdict, path}: Outcome<RuleText>): 'ranges' | 'policy' | 'other' {
+  refusedFor({verdict, path}: Outcome): 'ranges' | 'policy' | 'other' {
     const chain = path.at(-1)?.chain ?? '';
     if (chain.startsWith('firewall-')) return 'ranges';
     // A chain that drops packets of Services whose policy leaves them no endpoint on the node.
     return verdict === 'drop' && endpointChecks.has(chain) ? 'policy' : 'other';
   }
 
-  policyOf(pathOutcome: PathOutcome<RuleText>): 'Cluster' | 'Local' | null {
+  policyOf(pathOutcome: PathOutcome): 'Cluster' | 'Local' | null {
     return nftPolicyOf(pathOutcome);
   }
 
-  misdirected(pathOutcome: PathOutcome<RuleText>): ReadonlyMap<string, Misdirected<RuleText>> {
-    const found = new Map<string, Misdirected<RuleText>>();
+  misdirected(pathOutcome: PathOutcome): ReadonlyMap<string, Misdirected> {
+    const found = new Map<string, Misdirected>();
     for (const [destination, {path}] of pathOutcome.destinations) {
       const rule = path.findLast(({text}) => text.includes('dnat '));
       const owner = rule === undefined ? null : this.#ownerOf(rule, destination, pathOutcome);
@@ -52,7 +52,7 @@ export class NftSemantics implements ModeSemantics<RuleText> {
   }
 
   /** The endpoint that a rule is for: by the name of its chain, or by its address if only the port differs. */
-  #ownerOf({chain}: RuleText, destination: string, pathOutcome: PathOutcome<RuleText>): string | null {
+  #ownerOf({chain}: RuleText, destination: string, pathOutcome: PathOutcome): string | null {
     const {item} = this.#case;
     const named = item.endpoints.reachable.find(endpoint => item.names.endpoint(endpoint) === chain);
     if (named !== undefined) return named.hostPort;
@@ -76,11 +76,11 @@ export class NftSemantics implements ModeSemantics<RuleText> {
     return found.join() === found.toSorted().join() ? null : (off[0] ?? null);
   }
 
-  special(comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
+  special(comparison: ProbeComparison): readonly KeyedSymptom[] {
     return specialSymptoms(this.#case, comparison);
   }
 
-  evidence(subject: Subject<RuleText>): Evidence<RuleText> {
+  evidence(subject: Subject): Evidence {
     return nftEvidence(this.#case, subject);
   }
 }
@@ -91,14 +91,14 @@ export function endpointsIn(rule: string): readonly string[] {
 }
 
 /** Symptoms that replace all others of a probe: a broken jump, a third-party rule, a chain that leads nowhere. */
-function specialSymptoms(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
+function specialSymptoms(portCase: NftPortCase, comparison: ProbeComparison): readonly KeyedSymptom[] {
   const broken = leadsNowhere(portCase, comparison);
   if (broken.length > 0) return broken;
   return intercepted(portCase, comparison) ?? endsBefore(portCase, comparison) ?? [];
 }
 
 /** A rule or element on the path leads to a chain that is missing or empty. */
-function leadsNowhere(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] {
+function leadsNowhere(portCase: NftPortCase, comparison: ProbeComparison): readonly KeyedSymptom[] {
   const {item, expected} = portCase;
   const leads = [...elementsAt(portCase, comparison.probe.entry), ...rulesOnPath(portCase, comparison.actual)];
   const targets = new Map(leads.flatMap(rule => targetsOf(rule).map(target => [target, rule])));
@@ -111,7 +111,7 @@ function leadsNowhere(portCase: NftPortCase, comparison: ProbeComparison<RuleTex
 }
 
 /** The rules that matched, and all rules of the Service's own chains on the path, each once: the paths to all endpoints begin alike. */
-function rulesOnPath(portCase: NftPortCase, {outcomes}: PathOutcome<RuleText>): readonly RuleText[] {
+function rulesOnPath(portCase: NftPortCase, {outcomes}: PathOutcome): readonly RuleText[] {
   const passed = new Set(outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path));
   const chains = new Set([...passed].flatMap(rule => [rule.chain, ...targetsOf(rule)]));
   const own = new Set([...chains].filter(chain => isOwnChain(portCase, chain)));
@@ -126,7 +126,7 @@ function isEmpty(portCase: NftPortCase, name: string): boolean {
 }
 
 /** A third-party rule in a chain of the Service intercepts all packets before they reach an endpoint. */
-function intercepted(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+function intercepted(portCase: NftPortCase, comparison: ProbeComparison): readonly KeyedSymptom[] | null {
   const passed = new Set(comparison.actual.outcomes.flatMap(({path}) => path));
   const others = new Set([...passed].filter(rule => isThirdParty(portCase, rule)));
   if (others.size === 0) return null;
@@ -148,7 +148,7 @@ function isThirdParty(portCase: NftPortCase, rule: RuleText): boolean {
 }
 
 /** The entry leads to a chain that returns packets unchanged: the rule that leads to the endpoints is missing. */
-function endsBefore(portCase: NftPortCase, comparison: ProbeComparison<RuleText>): readonly KeyedSymptom<RuleText>[] | null {
+function endsBefore(portCase: NftPortCase, comparison: ProbeComparison): readonly KeyedSymptom[] | null {
   const {expected, actual, probe} = comparison;
   const back = actual.outcomes.every(({verdict, destination, path}) =>
     verdict === 'accept' ? destination === null : verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? ''),
@@ -177,7 +177,7 @@ function shapeOf(text: string): string {
 }
 
 /** The missing and the unexpected rules and elements of the Service port that explain a symptom. */
-function nftEvidence(portCase: NftPortCase, subject: Subject<RuleText>): Evidence<RuleText> {
+function nftEvidence(portCase: NftPortCase, subject: Subject): Evidence {
   switch (subject.kind) {
     case 'service':
       return pick(portCase, ({what}) => what === 'element', 6);
@@ -196,12 +196,12 @@ function nftEvidence(portCase: NftPortCase, subject: Subject<RuleText>): Evidenc
   }
 }
 
-function ofEntry(portCase: NftPortCase, entry: Entry): Evidence<RuleText> {
+function ofEntry(portCase: NftPortCase, entry: Entry): Evidence {
   const own = elementKey(portCase, entry);
   return pick(portCase, ({rule, key}) => key === own && isEntryMap(rule.chain));
 }
 
-function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
+function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual, probe}: ProbeComparison): Evidence {
   const {item} = portCase;
   const known = item.all.find(({hostPort}) => hostPort === endpoint);
   const names = known === undefined ? [] : [item.names.endpoint(known), `${known.address} . ${known.port}`, known.hostPort];
@@ -218,7 +218,7 @@ function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual, 
   };
 }
 
-function ofMasquerade(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
+function ofMasquerade(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison): Evidence {
   const own = pick(
     portCase,
     ({rule}) =>
@@ -227,16 +227,16 @@ function ofMasquerade(portCase: NftPortCase, {expected, actual, probe}: ProbeCom
       (rule.chain === 'cluster-ips' && probe.entry.kind === 'clusterIP'),
   );
   if (own.expected.length + own.actual.length > 0) return own;
-  const marks = ({destinations}: PathOutcome<RuleText>): readonly RuleText[] =>
+  const marks = ({destinations}: PathOutcome): readonly RuleText[] =>
     [...destinations.values()].flatMap(({path}) => path.filter(({text}) => / mark/.test(` ${text}`))).slice(0, 2);
   return {expected: marks(expected), actual: marks(actual)};
 }
 
 /** The rules at which the two paths of a packet diverge; the path between entry and endpoint if there are none. */
-function ofPolicy(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison<RuleText>): Evidence<RuleText> {
+function ofPolicy(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison): Evidence {
   const key = elementKey(portCase, probe.entry);
   const own = pick(portCase, difference => difference.rule.chain.startsWith('external-') || difference.key === key);
-  const path = ({outcomes}: PathOutcome<RuleText>): readonly RuleText[] => {
+  const path = ({outcomes}: PathOutcome): readonly RuleText[] => {
     const rules = outcomes.flatMap(({path}) => path.filter(({chain}) => isOwnChain(portCase, chain)));
     return [...new Map(rules.map(rule => [`${rule.chain} ${rule.text}`, rule])).values()].slice(0, 4);
   };
@@ -246,7 +246,7 @@ function ofPolicy(portCase: NftPortCase, {expected, actual, probe}: ProbeCompari
   };
 }
 
-function pick({differences}: NftPortCase, concerns: (difference: NftPortDifference) => boolean, most = 4): Evidence<RuleText> {
+function pick({differences}: NftPortCase, concerns: (difference: NftPortDifference) => boolean, most = 4): Evidence {
   return evidenceOf(differences.filter(concerns), most);
 }
 

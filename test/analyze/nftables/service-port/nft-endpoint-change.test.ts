@@ -24,7 +24,6 @@ import {compareNftTable} from '../../../../src/compare/compare-nft-table.ts';
 import {proxyTableId} from '../../../../src/expect/nftables/expected-table.ts';
 import type {EndpointSliceObject} from '../../../../src/model/api-objects.ts';
 import type {Family} from '../../../../src/model/address.ts';
-import type {RuleText} from '../../../../src/model/ruleset.ts';
 import type {ApiObjects, NodeDump} from '../../../../src/model/snapshot.ts';
 import {formatNftRuleset} from '../../../rendered-nft-ruleset.ts';
 import {parseNftDump} from '../../../../src/parse/nftables/nft-dump.ts';
@@ -101,7 +100,7 @@ function portsOf({api, node}: Stopped, {family = 'IPv4', change = text => text}:
 /** The symptoms that all probes show, each of them walked, those of every endpoint's own connections too. */
 function walked(given: NftPortCase): readonly Symptom[] {
   const {item, expected, view} = given;
-  const symptoms = new SymptomList<RuleText>(item.port);
+  const symptoms = new SymptomList(item.port);
   comparePathOutcomes({
     ...{item, symptoms},
     probes: probesFor({item, context: expected.context, hairpins: item.endpoints.reachable}),
