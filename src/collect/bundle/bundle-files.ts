@@ -95,8 +95,8 @@ function utf8Text(content: Buffer | null): string | null {
 export const defaultArchiveLimit = 2 * 1024 ** 3;
 
 /**
- * Reads a complete tar archive, gzipped or not. A single top folder, as `tar czf x.tgz bundle/` creates it, is removed from the paths. Files
- * that nothing reads are skipped as they stream. Throws where the others are larger than the limit, before they are unpacked.
+ * Reads a complete tar archive, gzipped or not. Folders above that of the bundle, as `tar czf x.tgz a/bundle/` creates them, are removed from the
+ * paths. Files that nothing reads are skipped as they stream. Throws where the others are larger than the limit, before they are unpacked.
  */
 export async function archiveFiles(content: Buffer, limit: number): Promise<BundleFiles> {
   const {Parser} = await import('tar');
@@ -148,13 +148,13 @@ export function mebibytes(bytes: number): string {
   return `${Math.ceil(bytes / (1 << 20))} MiB`;
 }
 
-/** Whether a path, with or without a top folder, is one that commands read. */
+/** Whether a path, below any folders, is one that commands read. */
 function isFileOfBundle(path: string): boolean {
   const parts = path.replace(/^\.\//, '').split('/');
   const [folder, file = ''] = parts.slice(-2);
-  if (folder === 'api' && parts.length <= 3) return file.endsWith('.json');
-  if (parts.length <= 2 && parts.at(-1) === 'snapshot.json') return true;
-  return parts.at(-3) === 'nodes' && parts.length <= 4 && (nodeFiles.has(file) || /^ip6?tables(?:-legacy|-nft)?-save$/.test(file));
+  if (folder === 'api') return file.endsWith('.json');
+  if (parts.at(-1) === 'snapshot.json') return true;
+  return parts.at(-3) === 'nodes' && (nodeFiles.has(file) || /^ip6?tables(?:-legacy|-nft)?-save$/.test(file));
 }
 
 /** The files of a node that something reads, beside the dumps of iptables. */
@@ -173,7 +173,8 @@ const nodeFiles = new Set([
 
 function commonFolder(paths: readonly string[]): string {
   const folder = /^[^/]+\//.exec(paths[0] ?? '')?.[0] ?? '';
-  return folder !== '' && folder !== 'api/' && folder !== 'nodes/' && paths.every(path => path.startsWith(folder)) ? folder : '';
+  const isAbove = folder !== '' && folder !== 'api/' && folder !== 'nodes/' && paths.every(path => path.startsWith(folder));
+  return isAbove ? folder + commonFolder(paths.map(path => path.slice(folder.length))) : '';
 }
 
 export function isDirectory(path: string): boolean {

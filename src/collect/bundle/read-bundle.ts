@@ -92,12 +92,18 @@ const maxShown = 100_000;
 
 const emptyInput = 'standard input is empty: pipe a bundle or a dump into it, as in "iptables-save | kubectl svc-trace packet --from - …"';
 
-/** The bundles in a folder that is none itself. */
-function bundlesIn(folder: string): readonly string[] {
-  if (folder === '-' || !isDirectory(folder)) return [];
-  if (isBundle(folder)) return [];
+/** The bundles in a folder that is none itself, or in those just below it. */
+function bundlesIn(folder: string, depth = 2): readonly string[] {
+  if (folder === '-' || depth < 0 || !isDirectory(folder) || isBundle(folder)) return [];
   const paths = readdirSync(folder).map(name => join(folder, name));
-  return paths.filter(path => (/\.(?:tgz|tar\.gz|tar)$/.test(path) ? !isDirectory(path) : isDirectory(path) && isBundle(path))).sort();
+  return paths
+    .filter(existsSync)
+    .flatMap(path => (isDirectory(path) ? (isBundle(path) ? path : bundlesIn(path, depth - 1)) : isArchive(path) ? path : []))
+    .sort();
+}
+
+function isArchive(path: string): boolean {
+  return /\.(?:tgz|tar\.gz|tar)$/.test(path);
 }
 
 function isBundle(path: string): boolean {

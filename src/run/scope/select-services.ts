@@ -160,19 +160,35 @@ function unknownService(wanted: WantedService, services: readonly ServiceObject[
   const {namespace, name, port} = wanted;
   const other = services.find(service => name !== '' && isAt(service, wanted));
   if (other !== undefined) return refuse(`Service ${namespacedName(other.metadata)} has no port "${port}"; it has ${portsOf(other)}`);
-  if (otherKinds.has(namespace ?? '') && !services.some(({metadata}) => metadata.namespace === namespace))
-    return refuse(`"${namespace}/${name}" is not a Service: write NAME, svc/NAME or NAMESPACE/NAME`, servicesWith(wanted, api));
-  const own = ofPlace(wanted, {...api, services});
-  if (own !== null) return own;
   const near = closest(
     name,
     services.map(({metadata}) => metadata.name),
   );
+  if (otherKinds.has(namespace ?? '') && !services.some(({metadata}) => metadata.namespace === namespace)) {
+    const node = nodeKinds.has(namespace ?? '') ? nodeAt(wanted, api) : undefined;
+    const backed = servicesWith(wanted, api);
+    // An Ingress, and often a Deployment, is named like the Service that leads to its pods.
+    const named = backed.length > 0 || node !== undefined ? backed : ofNames(near, services);
+    return refuse(`"${namespace}/${name}" is not a Service: write NAME, svc/NAME or NAMESPACE/NAME${checksNode(node)}`, named);
+  }
+  const own = ofPlace(wanted, {...api, services});
+  if (own !== null) return own;
   const where = namespace === undefined ? 'any namespace' : `namespace ${namespace}`;
   return wrongUse(
     `Service "${name}" not found in ${where}${services.length === 0 ? ': the bundle has no API objects. Add api/services.json and api/endpointslices.json, or trace one packet through the rules: svc-trace packet' : ''}`,
-    services.filter(({metadata}) => near.includes(metadata.name)).map(({metadata}) => namespacedName(metadata)),
+    ofNames(near, services).map(namespacedName),
   );
+}
+
+function ofNames(names: readonly string[], services: readonly ServiceObject[]): readonly ServiceName[] {
+  return names.flatMap(name =>
+    services.flatMap(({metadata}) => (metadata.name === name ? [{namespace: metadata.namespace ?? 'default', name}] : [])),
+  );
+}
+
+function checksNode(node: string | undefined): string {
+  const command = node === undefined ? null : commandLine`kubectl svc-trace check -A --node ${node}`;
+  return command === null ? '' : `; "${command}" checks the node`;
 }
 
 /** Pods show that a namespace exists; they are missing where it is known otherwise. */
@@ -205,14 +221,9 @@ function ofPlace(wanted: WantedService, api: SelectableObjects): Error | null {
   const pod = (api.pods ?? []).find(({metadata, status}) =>
     address === undefined ? isPodNamed(metadata, wanted) : status?.podIP === address && node === undefined,
   );
-  // Of many Services, the one whose pods are usually named so comes first.
-  const isNamedLike = (service: ServiceName): boolean => pod?.metadata.name?.startsWith(`${service.name}-`) === true;
-  const backed = partition(servicesWith(wanted, api), isNamedLike).flat();
+  const backed = servicesWith(wanted, api, pod?.metadata.name);
   if (pod !== undefined) return refuse(`${what}: it is ${that}pod ${namespacedName(pod.metadata)}`, backed);
-  if (node !== undefined) {
-    const command = commandLine`kubectl svc-trace check -A --node ${node}`;
-    return refuse(`${what}: it is ${that}node ${node}${command === null ? '' : `; "${command}" checks the node`}`, backed);
-  }
+  if (node !== undefined) return refuse(`${what}: it is ${that}node ${node}${checksNode(node)}`, backed);
   if (backed.length > 0) return refuse(`${what}: it is ${that}an endpoint`, backed);
   return address === undefined ? null : refuse(what);
 }
@@ -229,21 +240,30 @@ function servicesAtNodePort(port: string, {services}: SelectableObjects): readon
   );
 }
 
-function isPodNamed({namespace, name}: PodObject['metadata'], wanted: WantedService): boolean {
-  return name === wanted.name && (wanted.namespace === undefined || podKinds.has(wanted.namespace) || namespace === wanted.namespace);
+function isPodNamed({namespace, name = ''}: PodObject['metadata'], wanted: WantedService): boolean {
+  const kind = wanted.namespace ?? '';
+  if (podKinds.has(kind)) return name === wanted.name;
+  // The pods of a Deployment have a hash of its template in their names, and those of others a number or a random part.
+  if (workloadKinds.has(kind))
+    return name.startsWith(`${wanted.name}-`) && /^[a-z\d]+(?:-[a-z\d]{5})?$/.test(name.slice(wanted.name.length + 1));
+  return name === wanted.name && (wanted.namespace === undefined || namespace === wanted.namespace);
 }
 
 const podKinds: ReadonlySet<string> = new Set(['po', 'pod', 'pods']);
+const nodeKinds: ReadonlySet<string> = new Set(['no', 'node', 'nodes']);
+const workloadKinds: ReadonlySet<string> = new Set('deploy deployment deployments ds daemonset sts statefulset'.split(' '));
 
-/** The Services with an endpoint at this address, or of the pod of this name. */
-function servicesWith(wanted: WantedService, {endpointSlices}: SelectableObjects): readonly ServiceName[] {
-  return (endpointSlices ?? []).flatMap(({metadata, endpoints}) => {
+/** The Services with an endpoint at this address, or of such a pod, or with a slice of this name. Those that are named like it come first. */
+function servicesWith(wanted: WantedService, {endpointSlices}: SelectableObjects, podName = wanted.name): readonly ServiceName[] {
+  const found = (endpointSlices ?? []).flatMap(({metadata, endpoints}) => {
     const isOwn = (endpoints ?? []).some(({addresses, targetRef}) =>
       wanted.address === undefined
         ? targetRef?.kind === 'Pod' && isPodNamed({namespace: targetRef.namespace ?? '', name: targetRef.name ?? ''}, wanted)
         : addresses?.some(one => canonicalAddress(one) === wanted.address),
     );
+    const isSlice = wanted.namespace === 'endpointslice' && metadata.name === wanted.name;
     const name = metadata.labels?.[serviceNameLabel];
-    return isOwn && name !== undefined ? [{namespace: metadata.namespace ?? 'default', name}] : [];
+    return (isOwn || isSlice) && name !== undefined ? [{namespace: metadata.namespace ?? 'default', name}] : [];
   });
+  return partition(found, ({name}) => podName === name || podName.startsWith(`${name}-`)).flat();
 }

@@ -135,14 +135,20 @@ describe('a directory', () => {
   });
 });
 
+test('a folder with a bundle further below is refused with the path of the bundle', async () => {
+  const root = folder.bundle(withTop('ticket/dumps/bundle/'));
+  await expect(readBundle(root)).rejects.toThrow(`is a folder of 1 bundle: ${join(root, 'ticket/dumps/bundle')}. Name it`);
+});
+
 describe('an archive', () => {
   test.each([
     ['bundle.tgz', true, 'with a top folder', ['bundle']],
     ['bundle.tar', false, 'with a top folder', ['bundle']],
+    ['bundle.tgz', true, 'below several folders', ['ticket/node-dumps/bundle']],
     ['bundle.tgz', true, 'without one', ['api', 'nodes']],
     ['bundle.tgz', true, 'whose paths begin with a dot', ['.']],
   ] as const)('%s (gzipped: %s), %s, gives what the directory gives', async (name, gzip, _, entries) => {
-    const root = folder.bundle(withTop(entries[0] === 'bundle' ? 'bundle/' : ''));
+    const root = folder.bundle(withTop(entries[0].endsWith('bundle') ? `${entries[0]}/` : ''));
     const file = join(folder.path, name);
     await create({file, gzip, cwd: root}, [...entries]);
     expect(view(await readBundle(file))).toEqual(view(await snapshotOf('healthy/1.36-iptables')));

@@ -44,6 +44,23 @@ describe('Services are named as reports print them', () => {
     expect(() => chosen('10.244.11.4')).toThrow(expect.objectContaining({suggestions: ['shop/web', 'shop/external-ips', 'shop/headless']}));
     expect(() => chosen(`${node}:30080`)).toThrow(expect.objectContaining({suggestions: ['shop/nodeport']}));
   });
+
+  test.each([
+    ['pod/web-1', ['shop/web', 'shop/external-ips', 'shop/headless']],
+    // Their pods are web-1 to web-3; another workload has solo-1.
+    ['deployment/web', ['shop/web', 'shop/external-ips', 'shop/headless']],
+    ['statefulset/solo', ['shop/both-local', 'shop/internal-local', 'shop/lb-local']],
+    // No endpoint shows what these lead to, but their names do.
+    ['ingress/web', ['shop/web']],
+    ['deploy/unnamed-prot', ['shop/unnamed-port']],
+  ])('for %s, the Services with its endpoints or with such a name are suggested', (name, suggestions) =>
+    expect(() => chosen(name)).toThrow(expect.objectContaining({suggestions})),
+  );
+
+  test('of a node in place of a Service, the command is told that checks it', () => {
+    const message = expect.stringContaining('NAMESPACE/NAME; "kubectl svc-trace check -A --node node-a" checks the node');
+    expect(() => chosen('node/node-a')).toThrow(expect.objectContaining({message}));
+  });
 });
 
 test('packet takes the ports behind a name or an address, and refuses two that differ', () => {
