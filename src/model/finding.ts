@@ -123,6 +123,8 @@ export type Variant =
   | 'no-refusal'
   // ST305: IPVS serves Services all the same.
   | 'unmasqueraded'
+  // ST305
+  | 'filter-flushed'
   // ST502
   | 'every-sync-fails'
   // ST601

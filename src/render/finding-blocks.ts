@@ -217,15 +217,24 @@ function isCause({code, severity, service, node, variant}: Finding): boolean {
 /** The effects of missed updates: Services, endpoints and entries that are missing or stale. */
 const effectCodes: ReadonlySet<string> = new Set(['ST201', 'ST202', 'ST203', 'ST204', 'ST205', 'ST206', 'ST212', 'ST213']);
 
-/** Of nodes where several of kube-proxy's chains are no longer called from table filter: one of these findings, and all others that lack rules there. */
+/**
+ * Of nodes where several of kube-proxy's chains are no longer called from table filter, or where the table has none of its rules: one of these
+ * findings, and all others that lack rules there.
+ */
 function flushedFilters(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, readonly FindingGroup[]> {
-  const isOfFilter = ({finding: {expected = [], known}}: FindingGroup): boolean =>
-    known === undefined && expected.length > 0 && expected.every(({table}) => table === 'filter');
+  const saysIt = ({finding: {variant}}: FindingGroup): boolean => variant === 'filter-flushed';
+  const isOfFilter = (group: FindingGroup): boolean => {
+    const {expected = [], known} = group.finding;
+    return known === undefined && (saysIt(group) || (expected.length > 0 && expected.every(({table}) => table === 'filter')));
+  };
   const byNodes = Map.groupBy(groups.filter(isOfFilter), ({nodes, finding: {family = ''}}) => JSON.stringify([nodes, family]));
   const all = [...byNodes.values()].flatMap(own => {
     const [hooks, others] = partition(own, ({finding: {code}}) => code === 'ST301');
-    const first = hooks.find(({finding}) => finding.severity === 'error') ?? hooks[0];
-    return first === undefined || hooks.length < minAlike ? [] : [[first, [...hooks.filter(hook => hook !== first), ...others]] as const];
+    const told = others.find(saysIt);
+    const first = told ?? hooks.find(({finding}) => finding.severity === 'error') ?? hooks[0];
+    return first === undefined || own.length < 2 || (told === undefined && hooks.length < minAlike)
+      ? []
+      : [[first, [...hooks, ...others].filter(one => one !== first)] as const];
   });
   return new Map(all);
 }

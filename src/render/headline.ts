@@ -2,7 +2,7 @@ import type {Finding, ServiceName, Since, Variant} from '../model/finding.ts';
 import {entryNames, entryText, throughEntry} from '../model/service-port.ts';
 import {namesServices, type Report, type ReportedService} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
-import {sourceNames} from '../analyze/outcomes/sources.ts';
+import {clientNames, sourceNames} from '../analyze/outcomes/sources.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
 import {causeBlocks, type FindingBlock, freshFindings, membersOf, portText, severityOf} from './finding-blocks.ts';
 
@@ -216,9 +216,11 @@ const what: Readonly<Record<string, string | Words>> = {
     'not-masqueraded': 'packets are not masqueraded, and their answers may be lost',
     masqueraded: "packets are masqueraded, endpoints see the node's address in place of the client's",
   }),
-  ST212: ({service}) => {
+  ST212: (finding, block) => {
     const what = 'hang or leave the node in place of a refusal';
-    return service === undefined ? `connections to Services without endpoints ${what}` : `has no endpoint, and connections ${what}`;
+    return finding.service === undefined
+      ? `connections to Services without endpoints ${what}`
+      : `has no endpoint, and connections${atEntry(finding, block)} ${what}`;
   },
   ST213: (finding, block) =>
     `kube-proxy refuses or drops connections${finding.service === undefined ? ' to Services' : atEntry(finding, block)} although there are endpoints`,
@@ -238,8 +240,11 @@ const what: Readonly<Record<string, string | Words>> = {
   ST301: ({gist = "a base chain does not lead to kube-proxy's chains", variant}) =>
     variant === 'no-service-works' ? "kube-proxy's chains are not called, Services do not work" : gist,
   ST302: ({gist}) => gist ?? 'masquerading does not work',
-  ST303: ({affects, actual, entry}, block) =>
-    `${partOf(block)}packets${from(block)} to pods${affects === undefined || affects.length < 2 ? throughEntry(entry) : ` of ${plural(affects.length, 'Service')}`} are ${actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped'} in FORWARD`,
+  ST303: ({actual, entry}, block, report) => {
+    const count = affectedCount(block, report);
+    const how = actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped';
+    return `${packetsTo(block)}${count < 2 ? throughEntry(entry) : ` of ${plural(count, 'Service')}`} are ${how} in FORWARD`;
+  },
   ST304: ({affects}) =>
     affects === undefined || affects.length < 2
       ? 'node ports do not work'
@@ -351,11 +356,35 @@ function where(finding: Finding, block: FindingBlock): string {
   return services + atEntry(finding, block);
 }
 
-/** ` from 10.244.1.9 (pod shop/web-1)`, ` from outside the cluster`; empty where pods of the node are hit, whichever they are. */
+/** `packets from outside the cluster to pods`; of one endpoint that is hit alone its pod: `packets to pod web-2`. */
+function packetsTo(block: FindingBlock): string {
+  const ends = new Set(membersOf(block).map(({pod, endpoint}) => pod ?? endpoint));
+  return ends.size === 1 && block.finding.endpoint !== undefined
+    ? `packets${from(block)} to ${endpointText(block.finding)}`
+    : `${partOf(block)}packets${from(block)} to pods`;
+}
+
+/** How many Services a finding of nodes affects, those that it affects in the other family of addresses too. */
+function affectedCount({finding: {code, affects = [], senders, actual}, nodes}: FindingBlock, {findings}: CausesInput): number {
+  const isAlike = (other: Finding): boolean =>
+    other.code === code &&
+    other.senders?.text === senders?.text &&
+    other.actual?.length === actual?.length &&
+    nodes.includes(other.node ?? '');
+  const others = affects.length < 2 ? [] : findings.filter(other => other.service === undefined && isAlike(other));
+  return new Set([affects, ...others.map(other => other.affects ?? [])].flat().map(namespacedName)).size;
+}
+
+/**
+ * ` from 10.244.1.9 (pod shop/web-1)`, ` from outside the cluster`; empty where pods of the node are hit, whichever they are. Those that an
+ * endpoint sends to itself may be the least that are lost.
+ */
 function from(block: FindingBlock): string {
   const texts = new Set(membersOf(block).map(({senders}) => senders?.text));
   const [text] = texts;
-  return text === undefined || texts.size > 1 || text === sourceNames.pod ? '' : ` from ${text}`;
+  if (text === undefined || texts.size > 1 || text === sourceNames.pod) return '';
+  const others = text === sourceNames.endpoint ? (block.finding.hitSenders ?? []).filter(name => name !== clientNames.pod) : [];
+  return ` from ${[text, ...others].join(' and ')}`;
 }
 
 /** `33% of the `; empty where it is all of them, or not known. */
@@ -387,12 +416,17 @@ function endpointCount(block: FindingBlock): number {
 /** `pod web-2`, `endpoint 10.0.0.1:80`, `2 of 3 endpoints`. */
 function endpointsText(block: FindingBlock): string {
   const {finding, others} = block;
-  const {endpoint, endpoints, pod, service, port} = finding;
+  const {endpoints, service, port} = finding;
   const count = endpointCount(block);
   if (count > 1) {
     const isOnePort = others.every(other => other.finding.service?.name === service?.name && other.finding.port?.name === port?.name);
     return `${isOnePort && endpoints !== undefined ? `${count} of ${endpoints}` : count} endpoints`;
   }
+  return endpointText(finding);
+}
+
+/** `pod web-2`, `endpoint 10.0.0.1:80`. */
+function endpointText({service, pod, endpoint}: Finding): string {
   const own = `${service?.namespace}/`;
   if (pod === undefined) return endpoint === undefined ? 'an endpoint' : `endpoint ${endpoint}`;
   return `pod ${pod.startsWith(own) ? pod.slice(own.length) : pod}`;

@@ -79,8 +79,14 @@ function worstCause(report: Report, severity: Severity, provenance: Provenance |
 /** One rule is one cause, and so is what holds for both families of addresses, with a finding for each. */
 function isSameFault(cause: Cause, first: Cause): boolean {
   const isOfBoth = cause.isOfNode && first.isOfNode && cause.family !== first.family && cause.code === first.code;
+  // What was moved to another address is missing there, and still answers where it was.
+  const isMoved = cause.code === 'ST205' && ['ST201', 'ST206'].includes(first.code) && isOfOneService(cause, first);
   const isOfItsNodes = cause.nodes.every(node => first.nodes.includes(node));
-  return isOfItsNodes && (isOfBoth || cause.roots.some(root => first.roots.includes(root)));
+  return isOfItsNodes && (isOfBoth || isMoved || cause.roots.some(root => first.roots.includes(root)));
+}
+
+function isOfOneService({services: [one, ...more]}: Cause, {services: [other, ...others]}: Cause): boolean {
+  return more.length + others.length === 0 && one?.name === other?.name && one?.namespace === other?.namespace;
 }
 
 function rulesAloneFaults(report: Report, provenance: Provenance | undefined): string {

@@ -9,7 +9,7 @@ import {headlineOf} from '../../src/render/verdict-line.ts';
 import {kernel} from '../incidents/changes.ts';
 import {nftScenario, replaced, withRules} from '../nft-scenario.ts';
 import {type Scenario, scenario} from '../scenario.ts';
-import {withFiles} from '../fixtures.ts';
+import {snapshotOf, withFiles} from '../fixtures.ts';
 import {findingOf, plain} from './report.ts';
 
 const reported = async (change: (given: Scenario) => void) => {
@@ -71,7 +71,7 @@ describe('the first line says what happens, not that something is wrong', () => 
     ],
     [
       // One rule is one cause.
-      'infra/dns and 1 more Service on node-b: 50% of the packets to pods are refused in FORWARD (ST303); 2 errors on 1 of 3 nodes',
+      'infra/dns and 1 more Service on node-b: packets to pod dns-1 are refused in FORWARD (ST303); 2 errors on 1 of 3 nodes',
       given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -p udp --dport 53 -j REJECT'),
     ],
     [
@@ -240,7 +240,7 @@ describe('the first line says what happens, not that something is wrong', () => 
     ],
     [
       // More Services on one node come before two on two nodes.
-      'node-a: packets to pods of 27 Services are dropped in FORWARD (ST303) and 1 more cause; 3 errors on 2 of 3 nodes',
+      'node-a: packets to pods of 28 Services are dropped in FORWARD (ST303) and 1 more cause; 3 errors on 2 of 3 nodes',
       given => {
         for (const node of ['node-a', 'node-b'])
           given.rules(node, 'ip6tables-save').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -j DROP');
@@ -264,8 +264,37 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').delete('"infra/dns:dns cluster IP"', '-j KUBE-SVC-'),
     ],
     [
-      'shop/external-ips on node-b: external IP 198.51.100.10:80 is not programmed (ST206) and 1 more cause',
+      // The address that it was moved to answers, which is no second cause.
+      'shop/external-ips on node-b: external IP 198.51.100.10:80 is not programmed (ST206); 2 errors on 1 of 3 nodes',
       given => given.rules('node-b').replace(['-A KUBE-SERVICES', '198.51.100.10/32'], '198.51.100.10', '198.51.100.19'),
+    ],
+    [
+      'shop/zonal on node-a, node-b, node-c: port http is not programmed, connections fail (ST201); 6 errors on 3 of 3 nodes',
+      given =>
+        given.service('shop/zonal', ({spec, ...rest}) => ({
+          ...rest,
+          spec: {...spec, clusterIP: '10.96.1.200', clusterIPs: ['10.96.1.200']},
+        })),
+    ],
+    [
+      // Two entries that are missing are two causes, also of one Service.
+      'shop/external-ips on node-b: external IP 198.51.100.10:80 is not programmed (ST206) and 1 more cause; 2 errors',
+      given => given.rules('node-b').deleteAll('-A KUBE-SERVICES', '-d 198.51.100.1'),
+    ],
+    [
+      // Two other Services have hints, and keep to the zone or the node.
+      'shop/external-ips and 9 more Services on node-b: packets to pod web-2 are dropped in FORWARD (ST303)',
+      given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -d 10.244.11.5/32 -j DROP'),
+    ],
+    [
+      // What is masqueraded has the mark: what a pod sends to itself, and what comes from outside.
+      'node-a: packets from the endpoint itself and clients outside the cluster to pods of 19 Services are dropped in FORWARD (ST303)',
+      given =>
+        given.rules('node-a').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -m mark --mark 0x4000/0x4000 -j DROP'),
+    ],
+    [
+      'shop/empty-lb on node-a: has no endpoint, and connections at its node port 30089 hang or leave the node in place of a refusal (ST212)',
+      given => given.rules('node-a').delete('-A KUBE-EXTERNAL-SERVICES', '--dport 30089'),
     ],
     [
       // The rule also takes the replies to the few connections whose masqueraded port is one of these: it is one cause.
@@ -359,7 +388,7 @@ test.each<readonly [says: string, change: (ruleset: string) => string]>([
   ],
   [
     // One policy of a table for both families is one cause.
-    'node-a: packets to pods of 27 Services are dropped in FORWARD (ST303); 2 errors on 1 of 3 nodes',
+    'node-a: packets to pods of 28 Services are dropped in FORWARD (ST303); 2 errors on 1 of 3 nodes',
     ruleset =>
       `${ruleset}\ntable inet fw {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n\t\tct state established,related accept\n\t}\n}\n`,
   ],
@@ -382,6 +411,26 @@ test('where virtual servers do not tell whose they were, the first line has thei
   given.deleteService('shop/web');
   const says = 'node-a: 10.96.1.1:80/TCP still answers, and the API has no such Service (ST205)';
   expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(says);
+});
+
+test('in IPVS mode a flushed table filter is the cause of the source ranges that are not enforced', async () => {
+  const given = await scenario('ipvs/1.36');
+  const dump = (await snapshotOf('ipvs/1.36')).nodes[0]?.read('iptables-save')?.toString() ?? '';
+  const empty = '*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\nCOMMIT\n';
+  given.file('node-a', 'iptables-save', dump.replace(/\*filter\n.*?COMMIT\n/s, empty));
+  expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toMatch(
+    /^FAULTY: node-a: kube-proxy's rules in table filter are missing, packets that should be refused or dropped are not \(ST305\); 1 error/,
+  );
+});
+
+test('in IPVS mode a rule of FORWARD that takes the replies to pods of the node is told by them, not by what other nodes send on', async () => {
+  const given = await scenario('ipvs/1.36');
+  given.rules('node-a').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -p udp -j DROP');
+  const report = await diagnose(given.snapshot(), {toolVersion: '0.0.0'});
+  // infra/dns and infra/same-node-port have UDP.
+  expect(headlineOf(report)).toContain('node-a: a rule of another program drops replies of 2 Services (ST402); 1 error');
+  const told = report.findings.find(({code}) => code === 'ST402');
+  expect(told?.hits).toMatchObject({share: 1, effect: expect.stringMatching(/^all connections for 2 Service ports refused or dropped/)});
 });
 
 test('a node with several errors of one code affects the Services of each', async () => {

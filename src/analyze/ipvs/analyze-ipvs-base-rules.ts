@@ -69,7 +69,7 @@ function tableGone(table: string): NodeSymptom {
   const base = {kind: 'no-service-rules', expected: [], actual: []} as const;
   if (table === 'nat') return {...base, variant: 'unmasqueraded', ...withEffect(what, unmasqueraded)};
   const effect = 'loadBalancerSourceRanges are not enforced, and ports of the node answer on the addresses of Services';
-  return {...base, severity: 'warning', ...withEffect(what, effect)};
+  return {...base, variant: 'filter-flushed', severity: 'warning', ...withEffect(what, effect)};
 }
 
 /** The one rule that detects pods differs, and nothing else. */

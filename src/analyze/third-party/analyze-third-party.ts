@@ -205,8 +205,13 @@ function refuses({kind, isLater}: RuleEffect): boolean {
 /** The more severe comes first, then first packets before replies, then that of more Service ports. */
 function isBefore<Port>(a: NotedEffect<Port>, b: NotedEffect<Port>): boolean {
   if (a.effect.severity !== b.effect.severity) return isWorse(a.effect.severity, b.effect.severity);
-  if ((a.effect.isLater === true) !== (b.effect.isLater === true)) return b.effect.isLater === true;
-  return a.items.size > b.items.size;
+  const rank = laterRank(a.effect) - laterRank(b.effect);
+  return rank === 0 ? a.items.size > b.items.size : rank < 0;
+}
+
+/** First packets of clients come before replies to them, and these before what other nodes send on. */
+function laterRank({isLater, probe}: RuleEffect): number {
+  return Number(isLater === true) + (probe.direct === undefined ? 0 : 2);
 }
 
 /** The tables of nftables that packets pass beside kube-proxy's, and that no dump of iptables shows. */
@@ -375,14 +380,20 @@ function withShares(
   areOfPods: boolean,
 ): readonly RuleEffect[] {
   if (!areOfPods) return found.map(({effect}) => effect);
-  const shares = new Map<string, number>();
-  for (const {effect, outcome} of found) {
-    const key = effectKey(effect);
-    shares.set(key, (shares.get(key) ?? 0) + outcome.probability * (effect.isLater === true ? (outcome.lost?.share ?? 1) : 1));
-  }
-  return found.map(({effect}) =>
-    losingKinds.has(effect.kind) ? {...effect, share: Math.min(1, shares.get(effectKey(effect)) ?? 0)} : effect,
-  );
+  const byRule = Map.groupBy(found, ({effect}) => effectKey(effect));
+  return found.map(({effect}) => {
+    if (!losingKinds.has(effect.kind)) return effect;
+    const own = byRule.get(effectKey(effect)) ?? [];
+    const lost = ({effect: {isLater}, outcome}: (typeof own)[number]): number =>
+      outcome.probability * (isLater === true ? (outcome.lost?.share ?? 1) : 1);
+    const share = Math.min(
+      1,
+      own.reduce((sum, each) => sum + lost(each), 0),
+    );
+    const [endpoint, ...others] = new Set(own.map(({outcome}) => outcome.destination));
+    const isOfOne = effect.kind === 'forward-blocked' && share < 0.999 && others.length === 0;
+    return {...effect, share, ...(isOfOne && endpoint != null ? {endpoint} : {})};
+  });
 }
 
 const losingKinds: ReadonlySet<SymptomKind> = new Set([

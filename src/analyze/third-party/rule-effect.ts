@@ -54,6 +54,8 @@ export interface RuleEffect extends Pick<Symptom, 'kind' | 'severity' | 'detail'
   readonly isLater?: true;
   /** The share of the connections of the senders that is lost or goes elsewhere, where they are pods of the node. */
   readonly share?: number;
+  /** The only endpoint that packets of these senders do not reach. */
+  readonly endpoint?: string;
   /** Of a rule of network policies: what it is if no policy asks for it, and whether the path to it leaves no packet out. */
   readonly ifNoPolicy?: Pick<RuleEffect, 'kind' | 'detail'> & {readonly isForAll: boolean};
 }
@@ -433,8 +435,9 @@ function affectedSenders({source, senders, packet}: Probe): AffectedSenders {
 
 /** For a rule about particular Services. */
 export function symptomOfPort(effect: RuleEffect, {port}: ServedPort): Symptom {
-  const {detail, probe, share} = effect;
-  return {...shared(effect), family: port.family, port, ...(probe.direct === undefined ? {entry: probe.entry} : {}), detail, share};
+  const {detail, probe, share, endpoint} = effect;
+  const entry = probe.direct === undefined ? {entry: probe.entry} : {};
+  return {...shared(effect), family: port.family, port, ...entry, detail, share, ...(endpoint === undefined ? {} : {endpoint})};
 }
 
 /** For a rule that concerns the node. */
