@@ -62,16 +62,22 @@ function parse(text: string): ipaddr.IPv4 | ipaddr.IPv6 | null {
   const plain = dottedQuad.test(text) ? text.replace(/\b0+(?=\d)/g, '') : text;
   if (!plain.includes(':') && !plainIPv4.test(plain)) return null;
   if (plain.includes('%') || !ipaddr.isValid(plain)) return null;
-  return ipaddr.process(plain);
+  const parsed = ipaddr.parse(plain);
+  // `ipaddr.process` compares each address with all special networks for that.
+  return parsed instanceof ipaddr.IPv6 && parsed.parts.slice(0, 6).join() === mapped ? parsed.toIPv4Address() : parsed;
 }
+
+/** The first groups of an IPv6 address that stands for one of IPv4. */
+const mapped = '0,0,0,0,0,65535';
 
 /** Reads `address` or `address/prefix` (or `address/netmask`, as old versions of iptables print); null if it is neither. */
 export function parseCidr(text: string): Cidr | null {
   const slash = text.indexOf('/');
   const address = parseAddress(slash < 0 ? text : text.slice(0, slash));
   if (address === null) return null;
-  const mapped = address.family === 'IPv4' && slash >= 0 && text.includes(':') ? mappedCidr(address, Number(text.slice(slash + 1))) : null;
-  if (mapped !== null) return mapped;
+  const embedded =
+    address.family === 'IPv4' && slash >= 0 && text.includes(':') ? mappedCidr(address, Number(text.slice(slash + 1))) : null;
+  if (embedded !== null) return embedded;
   const bits = bitsOf(address.family);
   const prefix = slash < 0 ? bits : prefixLength(text.slice(slash + 1), address.family);
   if (prefix === null) return null;

@@ -68,7 +68,7 @@ function hasBlankEnds(text: Buffer): boolean {
   return parts.some(part => [' \n', '\t\n', '\0\n'].some(end => part.includes(end)));
 }
 
-const searched = 256 << 10;
+const searched = 32 << 10;
 
 function withoutByteOrderMark(content: Buffer): Buffer {
   if (content[0] === 0xff && content[1] === 0xfe) return Buffer.from(content.toString('utf16le', 2), 'utf8');

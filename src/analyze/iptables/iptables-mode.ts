@@ -5,6 +5,7 @@ import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import type {Family} from '../../model/address.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import {type Ruleset, ruleTextOf} from '../../model/ruleset.ts';
+import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
@@ -82,7 +83,7 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
     evaluated: partly === null,
     reasons: partly === null ? [] : [partly],
     symptoms: excerpt ? found.filter(isSeen) : found,
-    traces: wanted.map(item => tracePort({item, expected, actual, beside: otherBackend(input, ruleset)})),
+    traces: tracePorts(wanted, {expected, actual, beside: otherBackend(input, ruleset)}),
   };
 }
 
@@ -103,7 +104,6 @@ function whyEmpty(node: NodeDump): string {
 }
 
 interface TraceInput {
-  readonly item: PortOnNode;
   readonly expected: ExpectedRuleset;
   readonly actual: Ruleset;
   /** The rules of the backend that kube-proxy does not use, if both hold Services. */
@@ -116,18 +116,34 @@ function otherBackend({dumps}: Pick<NodeInput, 'dumps'>, {family, backend}: Rule
 }
 
 /** The path of a packet through the node's actual chains, down to the one that rewrites it. */
-function tracePort({item, expected, actual, beside}: TraceInput): PortTrace {
+function tracePorts(ports: readonly PortOnNode[], {expected, actual, beside}: TraceInput): readonly PortTrace[] {
   const environment = environmentOf(expected.context.facts);
-  return traceServedPort({
-    item,
-    context: expected.context,
-    walk: packet => ({should: walkOf(expected)(packet, environment), does: walkOf(actual)(packet, environment)}),
-    beside:
-      beside === undefined ? undefined : packet => ({backend: beside.backend ?? 'legacy', outcome: walkOf(beside)(packet, environment)}),
-    stepsOf: path => path.filter(isPath).map(rule => ({...ruleTextOf(rule), to: rule.target?.name ?? ''})),
-    pickOf: path => path.findLast(({target}) => parseChainName(target?.name ?? '')?.role === 'SEP') ?? null,
-    rewriteOf: path => path.findLast(({target}) => target?.name === 'DNAT') ?? null,
-  });
+  const walk = walkOf(expectedOf(ports, expected));
+  const trace = (item: PortOnNode): PortTrace =>
+    traceServedPort({
+      item,
+      context: expected.context,
+      walk: packet => ({should: walk(packet, environment), does: walkOf(actual)(packet, environment)}),
+      beside:
+        beside === undefined ? undefined : packet => ({backend: beside.backend ?? 'legacy', outcome: walkOf(beside)(packet, environment)}),
+      stepsOf: path => path.filter(isPath).map(rule => ({...ruleTextOf(rule), to: rule.target?.name ?? ''})),
+      pickOf: path => path.findLast(({target}) => parseChainName(target?.name ?? '')?.role === 'SEP') ?? null,
+      rewriteOf: path => path.findLast(({target}) => target?.name === 'DNAT') ?? null,
+    });
+  return ports.map(trace);
+}
+
+/** Without Service ports that no packet to these reaches: the rules of all take longer to write than these to walk. */
+function expectedOf(ports: readonly PortOnNode[], expected: ExpectedRuleset): ExpectedRuleset {
+  if (ports.length === 0 || 2 * ports.length > expected.ports.length) return expected;
+  const numbers = new Set(ports.flatMap(({port}) => [port.port, port.nodePort]).filter(number => number !== 0));
+  const addresses = new Set(
+    ports.flatMap(({port: {clusterIP, loadBalancerVIPs, externalIPs}}) => [clusterIP, ...loadBalancerVIPs, ...externalIPs]),
+  );
+  // An external IP may be an address of the node, where node ports answer too.
+  const isNear = (port: ServicePort): boolean =>
+    numbers.has(port.nodePort) || (numbers.has(port.port) && (hasExternalEntry(port) || addresses.has(port.clusterIP)));
+  return expected.withPorts(expected.ports.filter(({port}) => isNear(port)));
 }
 
 /** The jumps that lead to the chain that picks an endpoint. */

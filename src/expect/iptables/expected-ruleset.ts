@@ -19,7 +19,7 @@ export class ExpectedRuleset implements ChainSource {
   readonly ports: readonly PortOnNode[];
   /** Made when a Service port is looked up: a healthy node needs none. */
   #byHash: ReadonlyMap<string, PortOnNode> | null = null;
-  readonly #baseRules: ReadonlyMap<string, readonly string[]>;
+  readonly #base: BaseRules;
   /** Rules of shared chains, by `table/chain`, collected while Service ports are rendered. */
   #shared: Map<string, string[]> | null = null;
   /** By table and name. */
@@ -33,7 +33,12 @@ export class ExpectedRuleset implements ChainSource {
     this.family = context.family;
     this.context = context;
     this.ports = ports;
-    this.#baseRules = baseRuleTexts(context);
+    this.#base = baseRulesOf(context);
+  }
+
+  /** The same for some of the Service ports. */
+  withPorts(ports: readonly PortOnNode[]): ExpectedRuleset {
+    return new ExpectedRuleset(this.context, ports, this.#portRules);
   }
 
   /** The Service port with these 16 characters in its chain names. */
@@ -48,7 +53,7 @@ export class ExpectedRuleset implements ChainSource {
 
   /** Base rules by `table/chain`, including those of base chains and the last rules of KUBE-SERVICES. */
   baseRules(): ReadonlyMap<string, readonly string[]> {
-    return this.#baseRules;
+    return this.#base.texts;
   }
 
   hasTable(table: string): boolean {
@@ -70,7 +75,9 @@ export class ExpectedRuleset implements ChainSource {
     if (key === 'nat/KUBE-MARK-DROP') return this.#keep(table, name, `-A ${name} -j DROP`);
     const rules = this.#sharedRules().get(key);
     if (rules === undefined) return isBaseChain(name) ? this.#keep(table, name, '') : undefined;
-    return this.#keep(table, name, rules.map(rule => `-A ${name} ${rule}`).join('\n'));
+    const isOfAll = rules.length === this.#base.texts.get(key)?.length;
+    const make = (): Chain => new ExpectedChain(table, name, rules.map(rule => `-A ${name} ${rule}`).join('\n'));
+    return this.#add(isOfAll ? heldIn(this.#base.chains, key, make) : make());
   }
 
   /** Runs `work`, and then discards the chains of Service ports that were rendered for it. */
@@ -94,32 +101,38 @@ export class ExpectedRuleset implements ChainSource {
     const shared = new Map<string, string[]>();
     for (const [table, chain] of baseRuleChains(this.context)) shared.set(`${table}/${chain}`, []);
     for (const item of this.ports) for (const {table, chain, text} of this.rulesOf(item).shared) pushTo(shared, `${table}/${chain}`, text);
-    for (const [key, rules] of this.#baseRules) for (const rule of rules) pushTo(shared, key, rule);
+    for (const [key, rules] of this.#base.texts) for (const rule of rules) pushTo(shared, key, rule);
     this.#shared = shared;
     return shared;
   }
 
   #keep(table: string, name: string, text: string): Chain {
-    const chain = new ExpectedChain(table, name, text);
-    heldIn(this.#chains, table, () => new Map<string, Chain>()).set(name, chain);
+    return this.#add(new ExpectedChain(table, name, text));
+  }
+
+  #add(chain: Chain): Chain {
+    heldIn(this.#chains, chain.table, () => new Map<string, Chain>()).set(chain.name, chain);
     return chain;
   }
 }
 
+interface BaseRules {
+  /** By `table/chain`. */
+  readonly texts: ReadonlyMap<string, readonly string[]>;
+  /** Those that packets of every Service pass: a promise is asked for each kind of Service, and would parse them each time. */
+  readonly chains: Map<string, Chain>;
+}
+
 /** Base rules depend on nothing else, unless node ports answer at some of the node's addresses only. */
-function baseRuleTexts(context: NodeContext): ReadonlyMap<string, readonly string[]> {
-  if (nodePortDestinations(context) !== null) return newBaseRuleTexts(context);
-  const settings = settingsOf(context);
-  const known = knownBaseRules.get(settings);
-  if (known !== undefined) return known;
-  const texts = newBaseRuleTexts(context);
-  if (knownBaseRules.size >= maxKnown) knownBaseRules.clear();
-  knownBaseRules.set(settings, texts);
-  return texts;
+function baseRulesOf(context: NodeContext): BaseRules {
+  const make = (): BaseRules => ({texts: newBaseRuleTexts(context), chains: new Map()});
+  if (nodePortDestinations(context) !== null) return make();
+  if (knownBaseRules.size > maxKnown) knownBaseRules.clear();
+  return heldIn(knownBaseRules, settingsOf(context), make);
 }
 
 /** By settings: many nodes have the same. */
-const knownBaseRules = new Map<string, ReadonlyMap<string, readonly string[]>>();
+const knownBaseRules = new Map<string, BaseRules>();
 const maxKnown = 16;
 
 function newBaseRuleTexts(context: NodeContext): ReadonlyMap<string, readonly string[]> {

@@ -125,6 +125,24 @@ describe('the chains of an expected ruleset', () => {
     expect(expected.chain('nat', 'KUBE-SERVICES')).toBe(expected.chain('nat', 'KUBE-SERVICES'));
   });
 
+  test('without a rule of a Service are parsed once for all Services and nodes with the same settings', () => {
+    const [one, other] = [
+      expectedOf(example),
+      expectedOf({...example, services: example.services?.slice(0, 1) ?? [], facts: {name: 'node-b'}}),
+    ];
+    const apart = expectedOf({...example, config: {...example.config, masqueradeAll: true, clusterCIDRs: []}});
+    for (const [table, name] of [
+      ['nat', 'KUBE-POSTROUTING'],
+      ['nat', 'KUBE-MARK-MASQ'],
+      ['filter', 'KUBE-FORWARD'],
+      ['filter', 'FORWARD'],
+    ] as const) {
+      expect(one.chain(table, name)?.rules()[0]).toBe(other.chain(table, name)?.rules()[0]);
+      expect(one.chain(table, name)).not.toBe(apart.chain(table, name));
+    }
+    expect(one.chain('nat', 'KUBE-SERVICES')?.text()).not.toBe(other.chain('nat', 'KUBE-SERVICES')?.text());
+  });
+
   test('that are shared contain the rules of all, with the last rules at the end', () => {
     const rules = rulesIn(expectedOf(example), 'nat/KUBE-SERVICES');
     expect(rules).toHaveLength(4);
