@@ -90,7 +90,7 @@ async function loadFullWalks(): Promise<FullWalks> {
     },
   });
   const {diagnose: diagnoseInFull} = await import(`${source}diagnose.ts?${mark}`);
-  const {preview: previewInFull} = await import(`${source}preview/preview-run.ts?${mark}`);
+  const {preview: previewInFull} = await import(`../preview-of.ts?${mark}`);
   hooks.deregister();
   if (replaced.size < Object.keys(shortCuts).length) throw new Error(`only these files were loaded: ${[...replaced].join(', ')}`);
   return {diagnoseInFull, previewInFull};
@@ -164,12 +164,12 @@ function withoutPlaces({expected: _, actual: __, ...finding}: Finding): Finding 
   return finding;
 }
 
-/** A finding about a whole node names one of the Service ports that show it: which one depends on those that were walked. */
+/** A finding about a whole node names one of the Service ports that show it, and parts of its senders: which ones depends on those that were walked. */
 function withoutExample(finding: Finding): Finding {
   if (finding.service !== undefined) return finding;
   const [before = ''] = finding.message.split('packets from ');
   const counts = finding.message.match(/\d+ Service ports?/g) ?? [];
-  return {...finding, message: [before, ...counts].join(' ')};
+  return {...finding, message: [before, ...counts].join(' '), hitSenders: []};
 }
 
 /** Those of one node, or of all nodes. */

@@ -82,6 +82,40 @@ describe('the address of a load balancer', () => {
   });
 });
 
+describe('a name that a client asks for', () => {
+  const [heading = '', shop = ''] = services;
+  const listed = [heading, shop, 'mysql  ClusterIP  None          <none>        3306/TCP         9d', ''];
+
+  test.each([
+    "ERROR 2005 (HY000): Unknown MySQL server host 'carts' (-2)",
+    'psql: error: could not translate host name "carts" to address: Name or service not known',
+    'curl: (6) Could not resolve host: carts',
+  ])('and no list has is told: %s', line => {
+    expect(answer(...listed, line)).toContain('a client asks for the name carts, and kubectl lists no such Service (shop, mysql)');
+  });
+
+  test.each(['shop', 'mysql', 'node-a', 'shop.example.org'])('is none of them: %s', name => {
+    const nodes = ['NAME     STATUS   ROLES    AGE   VERSION', 'node-a   Ready    <none>   33d   v1.20.2', ''];
+    expect(answer(...nodes, ...listed, `curl: (6) Could not resolve host: ${name}`)).not.toContain('no such Service');
+  });
+});
+
+test('a name of kube-proxy that no listed Node has is told', () => {
+  const nodes = ['NAME     STATUS   ROLES    AGE   VERSION', 'node-a   Ready    <none>   33d   v1.20.2', ''];
+  const process = (name: string) => `root  22974  0.2  /usr/local/bin/kube-proxy --cluster-cidr=10.244.0.0/16 --hostname-override=${name}`;
+  expect(answer(...nodes, process('192.0.2.7'))).toContain(
+    'kube-proxy takes itself for 192.0.2.7 (--hostname-override), and kubectl lists no',
+  );
+  expect(answer(...nodes, process('node-a'))).not.toContain('takes itself');
+  expect(answer(process('192.0.2.7'))).not.toContain('takes itself');
+});
+
+test('a health check without an endpoint is told with what it may mean', () => {
+  const health = (count: number) => `$ curl http://node-a:32122/healthz\n{\n  "localEndpoints": ${count}\n}`;
+  expect(answer(health(0))).toContain('a health check of kube-proxy says that its node has no endpoint of the Service');
+  expect(answer(health(2))).not.toContain('health check');
+});
+
 test('a pod that does not answer ping is told with its name: no rule of a Service is asked', () => {
   const pods = [
     'NAME    READY   STATUS    RESTARTS   AGE   IP           NODE',

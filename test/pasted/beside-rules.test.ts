@@ -99,6 +99,16 @@ describe('real servers of IPVS', () => {
   });
 });
 
+test('a connection of the node itself that waits shows that nothing masquerades it', () => {
+  const row = (client: string) =>
+    `IPVS connection entries\npro expire state       source             virtual            destination\nTCP 00:51  SYN_RECV    ${client}:37954   10.96.1.1:443     10.0.0.9:6443\n`;
+  const list = servers(server('10.96.1.1:443'));
+  expect(said(list + row('10.96.1.1'))).toContain(
+    'The client is the node itself, and has the address of the virtual server: nothing masquerades',
+  );
+  expect(said(list + row('10.0.0.7'))).not.toContain('nothing masquerades');
+});
+
 test('virtual servers without a real server are told in lines of a list, unless a filter took these', () => {
   const rows = 'TCP  203.0.113.10:443 lc\nTCP  10.96.1.2:1112 lc\n  -> 10.244.1.28:1112             Masq    1      0          0\n\n';
   expect(said(rows)).toMatch(/^no real server is shown for 203\.0\.113\.10:443: unless the text leaves some out, connections are refused/);

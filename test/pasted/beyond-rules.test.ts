@@ -115,6 +115,13 @@ describe('KUBE-IPVS-FILTER', () => {
   });
 });
 
+test('packets that the policy of FORWARD dropped are told by its counter', () => {
+  const chain = (policy: string) =>
+    `Chain FORWARD (policy ${policy} bytes)\n pkts bytes target     prot opt in     out     source               destination\n 1532   92K cali-FORWARD  all  --  *      *       0.0.0.0/0            0.0.0.0/0\n\n`;
+  expect(said(chain('DROP 1532 packets, 92K'))).toContain('the policy of filter/FORWARD dropped 1532 packets that no rule of it accepted');
+  for (const policy of ['DROP 0 packets, 0', 'ACCEPT 1532 packets, 92K']) expect(said(chain(policy))).toBe('');
+});
+
 test('session affinity is told where somebody sees one endpoint alone', () => {
   const picks = ['AAAAAAAAAAAAAAAA', 'BBBBBBBBBBBBBBBB'].map(
     name =>

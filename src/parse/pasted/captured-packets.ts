@@ -14,17 +14,20 @@ interface PacketFact {
  */
 export function waitingConnections(lines: readonly string[], tracked: string): readonly PacketFact[] {
   const ofIpvs = lines.flatMap(line => {
-    const [, server = '', end] = /^\s*TCP\s+\d+:\d\d\s+SYN_(?:RECV|SENT)\s+\S+\s+(\S+:\d+)\s+(\S+:\d+)/.exec(line) ?? [];
-    return end === undefined ? [] : [{server, end}];
+    const [, client = '', server = '', end] = /^\s*TCP\s+\d+:\d\d\s+SYN_(?:RECV|SENT)\s+(\S+):\d+\s+(\S+:\d+)\s+(\S+:\d+)/.exec(line) ?? [];
+    return end === undefined ? [] : [{server, end, isOfNode: server.startsWith(`${client}:`)}];
   });
   const ofRules = [...parseConntrack(tracked, 'tcp')].flatMap(({state, original, reply}) => {
     const [server, end] = [joinHostPort(original.destination, original.destinationPort), joinHostPort(reply.source, reply.sourcePort)];
-    return state === 'SYN_SENT' && server !== end ? [{server, end}] : [];
+    return state === 'SYN_SENT' && server !== end ? [{server, end, isOfNode: false}] : [];
   });
   return [...Map.groupBy([...ofIpvs, ...ofRules], ({server, end}) => `${server} ${end}`).values()].map(all => {
-    const [{server = '', end = ''} = {}] = all;
+    const [{server = '', end = '', isOfNode = false} = {}] = all;
+    const why = isOfNode
+      ? `. The client is the node itself, and has the address of the virtual server: nothing masquerades what it sends there (the jump of POSTROUTING to KUBE-POSTROUTING, KUBE-MARK-MASQ, or the set KUBE-CLUSTER-IP lacks it)`
+      : '';
     const waits = `${plural(all.length, 'connection')} to ${server} ${all.length === 1 ? 'waits' : 'wait'}`;
-    return {text: `${waits} for ${end}: it does not answer, or its answers do not come back through this node`, about: [server, end]};
+    return {text: `${waits} for ${end}: it does not answer, or its answers do not come back through this node${why}`, about: [server, end]};
   });
 }
 

@@ -44,7 +44,7 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
 const mayFail =
   /\btcp\d? \S*\d:\d+: |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet /;
 
-type ListedEnds = Pick<Listed, 'services' | 'endpoints'>;
+type ListedEnds = Pick<Listed, 'services' | 'endpoints' | 'headless'>;
 
 /** What clients ask where it is not served, and what keeps them from it in the objects of the text. Most telling first. */
 export function refusedClients(lines: readonly string[], listed: ListedEnds): readonly string[] {
@@ -59,14 +59,14 @@ export function refusedClients(lines: readonly string[], listed: ListedEnds): re
 }
 
 /** What keeps clients from Services in the objects of the text. */
-export function objectRelations(lines: readonly string[], {services, endpoints}: ListedEnds): readonly string[] {
+export function objectRelations(lines: readonly string[], {services, endpoints, headless}: ListedEnds): readonly string[] {
   const ends = [...endpoints.values()].flatMap(all => [...all].map(end => Number(end.split(':').at(-1))));
   return [
     ...policiesSay(lines, services),
     ...loopbackListeners(lines, [...clientErrors(lines).map(({port}) => port), ...ends]),
     ...undeclaredPorts(lines),
     ...unusualPorts(lines),
-    ...namesElsewhere(lines, services),
+    ...namesElsewhere(lines, {services, headless}),
     ...ingressPorts(lines, services),
   ];
 }

@@ -24,6 +24,7 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     closedByUfw,
     besideTunnel,
     resolversOfPods,
+    otherNodeNames,
   ];
   return [...toldCauses([...own, ...unmetPeers(own)]), ...martians(own), ...doubledRoutes(own), ...readers.flatMap(read => read(own))];
 }
@@ -206,7 +207,18 @@ const ofHost = /\bhostNetwork\b['"`]*[:=]? *true\b/i;
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork/;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-override/;
+
+/** A name that kube-proxy has by its command line, and no Node of a list. */
+function otherNodeNames(lines: readonly string[]): readonly string[] {
+  const nodes = lines.flatMap(line => /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d/.exec(line)?.[1] ?? []);
+  const names = lines.flatMap(line => /\bproxy\b.* --hostname-override[= ]"?([\w.-]+)/.exec(line)?.[1] ?? []);
+  const other = [...new Set(names)].filter(name => nodes.length > 0 && !nodes.includes(name));
+  return other.map(
+    name =>
+      `kube-proxy takes itself for ${name} (--hostname-override), and kubectl lists no such Node (${someOf(nodes)}): it finds no endpoint on its node, so that Services with a Local policy get nothing there`,
+  );
+}
 
 /** Lines between a command and its answer. */
 const maxBelow = 3;

@@ -1,6 +1,6 @@
 import type {PodObject} from '../../model/api-objects.ts';
 import {someOf} from '../../model/text.ts';
-import {type ListedService, writtenServices} from './listed-objects.ts';
+import {type Listed, type ListedService, writtenServices} from './listed-objects.ts';
 import {podsWithLabels} from './listed-pods.ts';
 import {fromObjects, madeOf, pairsOf} from './objects-in-text.ts';
 
@@ -107,20 +107,29 @@ export function loopbackListeners(lines: readonly string[], asked: readonly numb
 }
 
 /** Names without a namespace that are not found, where the text has the Service in a namespace, and others. */
-export function namesElsewhere(lines: readonly string[], listed: readonly ListedService[]): readonly string[] {
+export function namesElsewhere(
+  lines: readonly string[],
+  {services: listed, headless}: Pick<Listed, 'services' | 'headless'>,
+): readonly string[] {
   const asked = new Set(
     lines.flatMap(line =>
       ofNames.test(line)
-        ? (/(?:resolve(?: host)?:?|bad address|lookup) ['"]?([a-z][a-z0-9-]*)['"]?(?=[\s;:)]|$)/.exec(line)?.[1] ?? [])
+        ? (/(?:resolve(?: host)?:?|bad address|lookup|server host|host name) ['"]?(?!host:)([a-z][a-z0-9-]*)['"]?(?=[\s;:)]|$)/.exec(
+            line,
+          )?.[1] ?? [])
         : [],
     ),
   );
   if (asked.size === 0) return [];
   const spaces = new Set(lines.flatMap(line => /(?:^\s*namespace: | -n[ =]| --namespace[ =])([a-z][a-z0-9-]*)/.exec(line)?.[1] ?? []));
-  const names = ['default/kubernetes', ...[...writtenServices(lines), ...listed].map(({name}) => name)];
+  const names = ['default/kubernetes', ...headless, ...[...writtenServices(lines), ...listed].map(({name}) => name)];
+  const isOfNode = (host: string): boolean => lines.some(line => line.trimStart().startsWith(`${host} `));
   return [...asked].flatMap(host => {
     const homes = new Set(names.flatMap(name => (name.endsWith(`/${host}`) ? name.slice(0, -host.length - 1) : [])));
     const [home, ...others] = homes;
+    // Pods of the namespace of a list know its Services by their names.
+    if (listed.length > 0 && !isOfNode(host) && names.every(name => name !== host && !name.endsWith(`/${host}`)))
+      return `a client asks for the name ${host}, and kubectl lists no such Service (${someOf([...listed.map(({name}) => name), ...headless])})`;
     return home === undefined || others.length > 0 || ![...spaces].some(space => space !== home)
       ? []
       : `${host} is a Service of namespace ${home}: pods of other namespaces know it as ${host}.${home} alone`;
@@ -146,7 +155,7 @@ export function policiesSay(lines: readonly string[], listed: readonly ListedSer
 const complaint =
   /\b(?:504|[Tt]imed? ?out|[Tt]imeout|deadline exceeded|block(?:s|ed|ing)?|unreachable|inaccessible|denied|unable to|fails?|failed|refused)\b|\bcan(?:no|')t\b|\bcan not\b|n't work|\bnot work/;
 export const ofNames =
-  /can't resolve|NXDOMAIN|can't find|no such host|bad address|ould not resolve|no servers could be reached|name resolution|[Uu]nknown host|not (?:be able to )?resolve|unable to (?:\w+ )?(?:resolve|lookup)|\bDNS\b.*\b(?:fail|time|block)/;
+  /can't resolve|NXDOMAIN|can't find|no such host|bad address|ould not resolve|no servers could be reached|name resolution|[Uu]nknown (?:\w+ server )?host|translate host name|not (?:be able to )?resolve|unable to (?:\w+ )?(?:resolve|lookup)|\bDNS\b.*\b(?:fail|time|block)/;
 
 interface PolicySpec {
   readonly podSelector?: {readonly matchLabels?: Readonly<Record<string, string>> | null; readonly matchExpressions?: unknown} | null;

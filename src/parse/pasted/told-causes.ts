@@ -118,6 +118,10 @@ Service ([\w.-]+) does not have a service port ([\w-]+)
   kubectl port-forward asks for port $2 of the Service $1, which has no such port: it names a port of the Service, and not that of the pods (targetPort)
 clusterCIDR not specified, unable to distinguish
   kube-proxy has no clusterCIDR: it masquerades nothing of what comes to cluster IPs, so that nodes, pods in the network of their host and hosts outside may get no answer from pods of other nodes (kubeadm init --pod-network-cidr sets it)
+"localEndpoints": ?0\b
+  a health check of kube-proxy says that its node has no endpoint of the Service, so that load balancers send nothing there: where a ready pod of it runs on that node, kube-proxy takes itself for another one (hostnameOverride must be the name of the Node)
+^\s*Chain FORWARD \(policy DROP ([1-9]\w*) packets
+  the policy of filter/FORWARD dropped $1 packets that no rule of it accepted, which may be those of pods
 \b(\w+_cache): neighbor table overflow
   the kernel has no place for more neighbors ($1) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes
 `;
@@ -148,7 +152,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |has no endpoints|curl .*(?:localhost|127)/;
+  /is forbidden: User|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|\(policy DROP|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |has no endpoints|curl .*(?:localhost|127)/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
