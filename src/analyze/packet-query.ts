@@ -4,12 +4,12 @@ import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
 import {holds, intervalsOf} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
-import {crowdedLinks, isOnUplink, misledTo, strangeHop} from '../model/node/policy-routing.ts';
+import {crowdedLinks, isOnUplink, misledTo, routeOfServices, strangeHop} from '../model/node/policy-routing.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {someOf} from '../model/text.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
-import {askAddress, type Environment, type Packet} from '../trace/packet.ts';
+import {askAddress, type Environment, type Outcome, type Packet} from '../trace/packet.ts';
 import {anyPort, type Side} from '../trace/side.ts';
 import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
 import {masqueradesNothing, nothingMasqueraded} from './iptables/excerpt.ts';
@@ -26,7 +26,7 @@ import {type AskedEntry, explainUnserved} from './packet-service.ts';
 import {acrossBridge} from './packet-on-bridges.ts';
 import {type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
 import {ipsetsOf} from './proxy-mode.ts';
-import {linkTo, lostMessages} from './third-party/stopped-packets.ts';
+import {linkTo, lostMessages, stoppedTunnels} from './third-party/stopped-packets.ts';
 
 /** The packet of a query: of `TCP`, `UDP` or `SCTP`, or of `ICMP` for an echo request. */
 export interface PacketQuery extends SentPacket {
@@ -218,19 +218,39 @@ function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, podsOn, find}: Other
   return misledTo(facts, {address, node, isPod}, nodeOf);
 }
 
+const sideOf = once((node: PacketNode): Side => {
+  const {iptables, nft, others = []} = node.rules;
+  return {iptables: [...(iptables === null ? [] : [iptables]), ...others], nft, environment: settingOf(node).environment};
+});
+
+/** Why nothing passes between pods of two nodes: rules of one of them stop what carries their packets. */
+function lostInTunnel(here: PacketNode, there: PacketNode, address: Address): string | null {
+  const {family} = address;
+  const route = routeOfServices(here.facts, address);
+  const dev = route.kind === 'unicast' ? here.facts.network.links?.find(({name}) => name === route.dev) : undefined;
+  if (dev?.vxlan == null) return null;
+  const stopAt = (node: PacketNode, peer: PacketNode) =>
+    stoppedTunnels({side: sideOf(node), facts: node.facts, family}, [hostIP(peer.facts, family) ?? '']).map(stop => ({node, ...stop}));
+  const [lost] = [...stopAt(here, there).filter(({link}) => link === dev.name), ...stopAt(there, here)];
+  return lost === undefined
+    ? null
+    : `${causeOf(lost.stop)} on ${lost.node.node.name} stops what carries packets of pods between the nodes, UDP ${lost.port}`;
+}
+
+function causeOf({path, policy}: Outcome): string {
+  return policy === undefined ? `"${path.at(-1)?.text ?? ''}"` : `the policy of ${policy}`;
+}
+
 /** Why the kernel may not find the neighbor of a packet that leaves: rules drop what asks for it. Asked once for each interface. */
 const neighborDoubt = once((node: PacketNode) => {
-  const {facts, rules} = node;
+  const {facts} = node;
   const own = parseAddress(hostIP(facts, 'IPv6') ?? '');
-  const {iptables, nft, others = []} = rules;
-  const side: Side = {iptables: [...(iptables === null ? [] : [iptables]), ...others], nft, environment: settingOf(node).environment};
+  const side = sideOf(node);
   const known = new Map<string, string | null>();
   const ask = (dev: string, neighbor: Address): string | null => {
     const lost = own === null ? undefined : lostMessages(side, dev, {own, neighbor}).find(({isToSend}) => isToSend);
     if (lost === undefined) return null;
-    const {path, policy} = lost.stop;
-    const cause = policy === undefined ? `"${path.at(-1)?.text ?? ''}"` : `the policy of ${policy}`;
-    return `${cause} drops ${lost.text}: by ${dev} the kernel finds only neighbors that it has permanent entries for`;
+    return `${causeOf(lost.stop)} drops ${lost.text}: by ${dev} the kernel finds only neighbors that it has permanent entries for`;
   };
   return ({family, destination}: Packet): ReturnType<NonNullable<Environment['doubtedWay']>> => {
     const [link] = family === 'IPv6' && node.shown === undefined ? linkTo(facts, side, destination) : [];
@@ -307,6 +327,8 @@ function followOn(
   if (there === null) return [{...outcome, onward: {node: name, path: null}}];
   if (there.misprint !== undefined)
     return [{...outcome, verdict: 'undecided', onward: {node: name, path: null}, reason: `of ${name}: ${there.misprint}`}];
+  const tunnel = lostInTunnel(here, there, destination);
+  if (tunnel !== null) return [{...outcome, verdict: 'drop', onward: {node: name, path: null}, reason: tunnel}];
   const {masquerade, sourceAfter} = outcome;
   const {environment} = settingOf(here);
   const {sourcePort: _, client: __, ...packet} = sent;

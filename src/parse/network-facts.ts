@@ -183,13 +183,14 @@ export function parseSysctls(text: string): ReadonlyMap<string, string> | null {
 
 /** Reads `ip -j -4 netconf` as the sysctls that it shows; null if it is not a list of interfaces. */
 export function parseInterfaceSwitches(text: string): ReadonlyMap<string, string> | null {
-  const found = listOf(text, 'interface')?.flatMap(({family, interface: name, forwarding, rp_filter: filter}) => {
+  const found = listOf(text, 'interface')?.flatMap(({family, interface: name, ...values}) => {
     if (family === 'inet6') return [];
-    const mode = ['off', 'strict', 'loose'].indexOf(String(filter));
-    return [
-      ...(typeof forwarding === 'boolean' ? [[`net.ipv4.conf.${String(name)}.forwarding`, String(Number(forwarding))] as const] : []),
-      ...(mode < 0 ? [] : [[`net.ipv4.conf.${String(name)}.rp_filter`, String(mode)] as const]),
-    ];
+    const numberOf = (value: unknown): number =>
+      typeof value === 'boolean' ? Number(value) : ['off', 'strict', 'loose'].indexOf(String(value));
+    return Object.entries({forwarding: 'forwarding', rp_filter: 'rp_filter', proxy_neigh: 'proxy_arp'}).flatMap(([field, own]) => {
+      const value = numberOf(values[field]);
+      return value < 0 ? [] : [[`net.ipv4.conf.${String(name)}.${own}`, String(value)] as const];
+    });
   });
   return found === undefined || found.length === 0 ? null : new Map(found);
 }

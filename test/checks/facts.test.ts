@@ -142,6 +142,7 @@ const podLinks = (flags: readonly string[], ...routes: readonly object[]): Given
 });
 const gateway = {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'};
 const onUplink = podLinks([], ...['10.244.11.4', '10.244.11.5'].map(dst => ({dst, dev: 'eth0'})), gateway);
+const askedOnUplink = podLinks([], {dst: '10.244.11.5', dev: 'veth9'}, {dst: '10.244.12.0/24', dev: 'eth0'}, gateway);
 /** As AWS has them for pods with a security group, whose addresses are in the network of the node too. */
 const inOtherTable = [
   ...[gateway, {dst: '10.244.11.0/24', dev: 'eth0'}],
@@ -692,6 +693,20 @@ const cases: readonly Case[] = [
         ...onUplink,
         links: [{...up, ifname: 'veth9', mtu: 1500, master: 'docker0', link_netnsid: 3, linkinfo: {info_kind: 'veth'}}],
       },
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'packets to pods of another node leave by the uplink without a next hop', severity: 'warning'},
+    fires: askedOnUplink,
+    says: 'packets for endpoints on node-b (10.244.12.9, 10.244.12.4, 10.244.12.8) leave by eth0 without a next hop, and are in none of its networks',
+    silent: {
+      'nodes answer ARP for pods': {...askedOnUplink, sysctls: {'net.ipv4.conf.eth0.proxy_arp': 1}},
+      'a next hop leads there': podLinks(
+        [],
+        {dst: '10.244.11.5', dev: 'veth9'},
+        {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
+      ),
+      'pods here have no links of their own': {routes: [{dst: '10.244.12.0/24', dev: 'eth0'}]},
     },
   },
   {

@@ -240,6 +240,7 @@ export class Laboratory implements AsyncDisposable {
     node.run('ipset', ['flush']);
     node.run('ipset', ['destroy']);
     this.#loadKubeProxy('node-a');
+    if (load.some(({place}) => place === 'node-b')) this.#nodeB = null;
     for (const step of load) this.#take(step);
     for (const place of [node, this.#places['node-b']]) place.run('sh', ['-c', 'conntrack -F 2>/dev/null']);
   }
@@ -330,7 +331,7 @@ export class Laboratory implements AsyncDisposable {
     if (tool === 'iptables') node.run(`${this.#iptables}-${backend === 'own' ? own : other}-restore`, ['--noflush'], text);
     else if (tool === 'nft') node.run('nft', ['-f', '-'], text);
     else if (tool === 'ipset') node.run('ipset', ['restore'], text);
-    else (place === undefined ? node : this.#places[place]).run('sh', ['-e'], text);
+    else (place === undefined ? node : this.#places[place]).run('sh', ['-e'], `NODE_B=${this.#places['node-b'].pid}\n${text}`);
   }
 
   #loadKubeProxy(name: 'node-a' | 'node-b'): void {

@@ -1,4 +1,4 @@
-import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario, sh, type Step, ufw} from './steps.ts';
+import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario, sh, shIn, type Step, ufw} from './steps.ts';
 
 const decided = {isDecided: true} as const;
 
@@ -35,6 +35,37 @@ function calicoUntracked(arrives: string, leaves: string): Step {
     '-A cali-to-host-endpoint -m mark --mark 0x10000/0x10000 -j NOTRACK',
   );
 }
+
+/** A second link between both nodes, by which the pods of each other one are routed or not. */
+function secondLink(...routes: readonly ('there' | 'back')[]): readonly Step[] {
+  const end = (name: string, own: string, peer: string): string =>
+    `ip link set eth1 up
+ip address add 192.0.2.${own}/24 dev eth1
+ip neighbour add 192.0.2.${peer} lladdr 02:00:00:00:01:${peer} dev eth1 nud permanent
+${routes.includes(name as 'there' | 'back') ? `ip route replace 10.244.${peer}.0/24 via 192.0.2.${peer} dev eth1` : ''}`;
+  const made = 'ip link add eth1 address 02:00:00:00:01:11 type veth peer name eth1 address 02:00:00:00:01:12 netns $NODE_B';
+  return [sh(`${made}\n${end('there', '11', '12')}`), shIn('node-b', end('back', '12', '11'))];
+}
+
+/** flannel's VXLAN between both nodes, and what its pods send to nodes, whose answers would take the tunnel. */
+const overlay: readonly Step[] = [
+  rules('nat', '-A POSTROUTING -s 10.244.0.0/16 ! -d 10.244.0.0/16 -j MASQUERADE'),
+  ...(
+    [
+      [11, 12],
+      [12, 11],
+    ] as const
+  ).map(([own, peer]) => {
+    const text = `ip link add flannel.1 address 02:00:00:00:02:${own} mtu 1450 type vxlan id 1 local 172.18.0.${own} dstport 8472 nolearning dev eth0
+ip link set flannel.1 up
+ip address add 10.244.${own}.0/32 dev flannel.1
+ip neighbour add 10.244.${peer}.0 lladdr 02:00:00:00:02:${peer} dev flannel.1 nud permanent
+bridge fdb append 02:00:00:00:02:${peer} dev flannel.1 dst 172.18.0.${peer}
+ip route del 10.244.${peer}.0/24
+ip route add 10.244.${peer}.0/24 via 10.244.${peer}.0 dev flannel.1 onlink`;
+    return own === 11 ? sh(text) : shIn('node-b', text);
+  }),
+];
 
 /** What other programs write, and switches of the kernel, each as a whole. */
 export const programs: readonly Scenario[] = [
@@ -1052,4 +1083,36 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
     name: 'drawn-source-ports',
     load: [nftChain('forward priority 0; policy accept;', 'iifname "eth0" tcp dport 8080 tcp sport 1024-20000 drop')],
   },
+  // What carries packets of pods between nodes, and links beside the one of the nodes' addresses.
+  {name: 'overlay', load: overlay, ...decided},
+  {name: 'overlay-dropped-on-arrival', load: [...overlay, rules('filter', '-I INPUT -p udp --dport 8472 -j DROP')]},
+  {name: 'overlay-refused-to-leave', load: [...overlay, rules('filter', '-I OUTPUT -p udp --dport 8472 -j REJECT')]},
+  {name: 'overlay-of-a-banned-node', load: [...overlay, rules('raw', '-I PREROUTING -s 172.18.0.12/32 -p udp -j DROP')]},
+  {
+    name: 'overlay-untracked',
+    load: [...overlay, rules('raw', ...['PREROUTING', 'OUTPUT'].map(chain => `-I ${chain} -p udp --dport 8472 -j CT --notrack`))],
+    ...decided,
+  },
+  {name: 'second-link-of-pods', load: secondLink('there', 'back'), ...decided},
+  {
+    name: 'second-link-there-loose',
+    load: [...secondLink('there'), sh('sysctl -qw net.ipv4.conf.all.rp_filter=2')],
+    isIPv4Only: true,
+    ...decided,
+  },
+  {
+    name: 'second-link-drops-replies',
+    load: [...secondLink('there', 'back'), rules('filter', '-I FORWARD -i eth1 -m conntrack --ctstate ESTABLISHED -j DROP')],
+  },
+  // By ARP a node answers for any address that it has, by IPv6 for those of the interface alone.
+  {name: 'node-by-second-link', load: [...secondLink(), sh('ip route add 172.18.0.12/32 dev eth1')]},
+  {name: 'far-pods-on-link-alone', load: [sh('ip route replace 10.244.12.0/24 dev eth0')]},
+  {name: 'far-pods-thrown', load: [sh('ip route replace throw 10.244.12.0/24')]},
+  {name: 'rule-prohibits-cluster-ips', load: [sh('ip rule add to 10.96.0.0/12 prohibit pref 100')]},
+  {name: 'rule-for-cluster-ips-of-a-pod', load: [sh('ip rule add iif cali4 to 10.96.0.0/12 blackhole pref 100')], ...decided},
+  {name: 'uplink-down-and-up', load: [sh('ip link set eth0 down; ip link set eth0 up')], isIPv4Only: true},
+  {name: 'second-address', load: [sh('ip address add 172.18.0.77/16 dev eth0')], ...decided},
+  {name: 'snat-status', load: [rules('filter', '-I FORWARD -m conntrack --ctstate SNAT -j DROP')]},
+  {name: 'snat-to-other-node', load: [rules('nat', '-I POSTROUTING -s 10.244.11.4/32 -d 10.244.12.0/24 -j SNAT --to-source 172.18.0.12')]},
+  {name: 'traced', load: [rules('raw', '-I PREROUTING -j TRACE'), rules('filter', '-I FORWARD -j NFLOG')], ...decided},
 ];

@@ -14,6 +14,7 @@ import {
 import {
   type Astray,
   arrivalOf,
+  asksUplinkFor,
   detourOf,
   downPodLinks,
   downWay,
@@ -147,9 +148,13 @@ function doubtOf(facts: NodeFacts, destination: Address, query: RouteQuery): str
   const way = downWay(facts.network, destination, query);
   if (way?.isSilent === true) return `${way.dev} has ARP off: by it the kernel finds only neighbors that it has permanent entries for`;
   if (way !== null) return `${way.dev}, one of the next hops to ${destination.text}, has no carrier: what the kernel sends there is lost`;
-  if (!isPodHere(facts, destination)) return null;
+  const route = routeOf(facts.network, destination, query);
+  if (!isPodHere(facts, destination))
+    return asksUplinkFor(facts, destination, route)
+      ? `the node sends what is for ${destination.text} by ${facts.primaryInterface} without a next hop: whether anybody answers for it there is not known`
+      : null;
   const gateway = gatewayInPlaceOfLink(facts, destination, query);
-  if (gateway === null && !leavesByUplink(facts, routeOf(facts.network, destination, query))) return null;
+  if (gateway === null && !leavesByUplink(facts, route)) return null;
   const where = gateway === null ? `by ${facts.primaryInterface}` : `to the default gateway ${gateway}`;
   return `the node sends what is for ${destination.text}, a pod of its own, ${where}: whether the network brings it back is not known`;
 }

@@ -6,7 +6,7 @@ import {packetOf, packetToNode, type Probe} from '../outcomes/probes.ts';
 import {classesOfProbe, clientPorts, type SenderGroups} from '../outcomes/senders.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {causeText, type EffectCase} from './rule-effect.ts';
-import type {ServedPort} from '../../model/endpoint.ts';
+import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds} from '../../model/intervals.ts';
 import type {Environment, NodeRule, Outcome, Packet} from '../../trace/packet.ts';
 import type {ServicePort} from '../../model/service-port.ts';
@@ -160,33 +160,49 @@ function messageOf(given: Pick<Packet, 'source' | 'destination'> & {dev: string;
   };
 }
 
-/** Rules that stop what other nodes send through the tunnels of pods, where that is certain for each of them: one symptom for a tunnel. */
-function tunnelSymptoms({side, groups, effects}: OtherPackets): readonly Symptom[] {
+/** Rules that stop what carries packets of pods between nodes, where that is certain for each of them: one symptom for each tunnel and way. */
+function tunnelSymptoms({side, ports, groups, effects}: OtherPackets): readonly Symptom[] {
   const {facts, family} = effects.context;
-  const {links = null, routes} = facts.network ?? {};
+  const nodes = [...groups.nodes].slice(0, maxNodes);
+  const ends = nodes.map(([value]) => formatAddress(family, value));
+  const stopped = stoppedTunnels({side, facts, family}, ends);
+  const others = new Set([...(stopped.length === 0 ? [] : groups.nodes.keys())].map(value => formatAddress(family, value)));
+  const isPod = ({address}: Endpoint): boolean => !others.has(address) && !facts.hostIPs.includes(address);
+  return stopped.map(({link, port, isArriving, stop}) => {
+    const affects = ports.flatMap(item => (item.all.some(isPod) ? [item.port] : []));
+    const [way, whose] = isArriving ? ['from', `to ${link}`] : ['to', `by ${link}`];
+    const what = `packets that carry those of pods ${way} other nodes (${someOf(nodes.map(([, node]) => node))}) ${whose}, UDP ${port}`;
+    return {
+      ...symptomOf(stop, family, affects),
+      kind: 'dropped-by-other-rule',
+      detail: `${what}, are ${stop.verdict === 'drop' ? 'dropped' : 'refused'} ${causeText(stoppingRule(stop), stop.policy, effects)}: pods of this node and of other nodes do not reach each other, nor get an answer`,
+      remedy: `Accept UDP port ${port} ${way} the other nodes in the tool that wrote the rule (firewalld, ufw, a security agent).`,
+    };
+  });
+}
+
+/** What carries packets of pods to or from each of some nodes, and is stopped on this one. */
+export function stoppedTunnels(
+  {side, facts, family}: {readonly side: Side; readonly facts: NodeFacts; readonly family: Family},
+  nodes: readonly string[],
+): readonly {readonly link: string; readonly port: number; readonly isArriving: boolean; readonly stop: Outcome}[] {
+  const {links, routes} = facts.network;
   const own = hostIP(facts, family);
   // Tunnels of both families have their ends in that of the node.
-  if (links === null || own === null || familyOf(facts.hostIPs[0] ?? '') !== family) return [];
-  const used = new Set((routes?.[family] ?? []).flatMap(({hops}) => hops.map(({dev}) => dev)));
-  const nodes = [...groups.nodes].slice(0, maxNodes);
+  if (own === null || familyOf(facts.hostIPs[0] ?? '') !== family || links?.some(({vxlan}) => vxlan !== null) !== true) return [];
+  const used = new Set((routes[family] ?? []).flatMap(({hops}) => hops.map(({dev}) => dev)));
   return links.flatMap(({name, isUp, vxlan}) => {
     if (vxlan === null || !isUp || !used.has(name) || vxlan.carrier === null || vxlan.carrier !== facts.primaryInterface) return [];
-    const ends = nodes.map(([value]) => {
-      const from = {kind: 'other-node', interface: vxlan.carrier};
-      const packet = packetOf({protocol: 'UDP', family}, {source: formatAddress(family, value), destination: own, port: vxlan.port, from});
-      return packet === null ? null : stopOf(side, packet);
+    return [true, false].flatMap(isArriving => {
+      const from = isArriving ? {kind: 'other-node', interface: vxlan.carrier} : {kind: 'node', interface: null};
+      const stops = nodes.map(node => {
+        const [source, destination] = isArriving ? [node, own] : [own, node];
+        const packet = packetOf({protocol: 'UDP', family}, {source, destination, port: vxlan.port, from});
+        return packet === null ? null : stopOf(side, packet);
+      });
+      const [stop] = stops;
+      return stop == null || stops.includes(null) ? [] : [{link: name, port: vxlan.port, isArriving, stop}];
     });
-    const [first] = ends;
-    if (first == null || ends.includes(null)) return [];
-    const what = `packets that carry those of pods from other nodes (${someOf(nodes.map(([, node]) => node))}) to ${name}, UDP ${vxlan.port}`;
-    return [
-      {
-        ...symptomOf(first, family, []),
-        kind: 'dropped-by-other-rule',
-        detail: `${what}, are ${first.verdict === 'drop' ? 'dropped' : 'refused'} ${causeText(stoppingRule(first), first.policy, effects)}: pods of other nodes reach no endpoint on this node, and get no answer from one`,
-        remedy: `Accept UDP port ${vxlan.port} from the other nodes in the tool that wrote the rule (firewalld, ufw, a security agent).`,
-      } as const,
-    ];
   });
 }
 

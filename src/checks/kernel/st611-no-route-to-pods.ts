@@ -1,6 +1,6 @@
 import {internalIPs} from '../../expect/api-index.ts';
 import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
-import {isLocalRouteMissing, isLoopbackDown} from '../../model/node/policy-routing.ts';
+import {asksUplinkFor, isLocalRouteMissing, isLoopbackDown} from '../../model/node/policy-routing.ts';
 import {hostIP, isIPv6Off, missingTable, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
 import {partition} from '../../model/lists.ts';
@@ -100,6 +100,15 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       severity: 'warning',
       message: `${isOneOfSeveral ? 'a share of the ' : ''}packets for endpoints on ${node} (${addresses.join(', ')}) go to ${hop}, which is the address of no Node, although ${node} is in the network of this node: what Services send there may not arrive.`,
       ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip neighbour show ${hop}`),
+    };
+  const asked = unroutedPods(context, family, (route, address) => asksUplinkFor(context.facts, address, route)).filter(
+    ({node}) => node !== context.node.name,
+  );
+  if (asked.length > 0)
+    yield {
+      severity: 'warning',
+      message: `packets for endpoints on ${nodesIn(asked)} leave by ${context.facts.primaryInterface} without a next hop, and are in none of its networks: what Services send there is lost, unless somebody answers ${family === 'IPv4' ? 'ARP' : 'neighbor solicitations'} for pods of other nodes.`,
+      ...run(routeGet(asked), commandLine`ip neighbour show ${asked[0]?.addresses[0] ?? ''}`),
     };
   for (const {dev, isOneOfSeveral, isSilent, addresses} of downWays(context, family)) {
     const ends = `endpoints (${someOf(addresses)})`;

@@ -171,13 +171,34 @@ export function leavesByUplink(facts: NodeFacts, route: RouteResult): boolean {
   return route.kind === 'unicast' && route.dev === facts.primaryInterface && route.gateway === null && hasLinksOfPods(facts);
 }
 
+const hasLinksOfPods = once(
+  (facts: NodeFacts): boolean =>
+    linksOfPods(facts).size > 0 || facts.network.links?.some(link => link.isUp && isLinkOfOnePod(facts, link)) === true,
+);
+
+/**
+ * Whether the node asks for a pod of another node on the link of its own address, in none of whose networks the pod is, while pods here have
+ * links of their own. Nodes that answer ARP for their pods do so on every one.
+ */
+export function asksUplinkFor(facts: NodeFacts, address: Address, route: RouteResult): boolean {
+  const {network, primaryInterface: dev} = facts;
+  return (
+    leavesByUplink(facts, route) &&
+    !isOnUplink(facts, address) &&
+    route.kind === 'unicast' &&
+    asksForAll(facts, route) &&
+    ![dev, 'all'].some(name => sysctlNumber(network, `net.ipv4.conf.${name}.proxy_arp`) === 1)
+  );
+}
+
 /** A link to another network namespace, which is no port of a bridge as those of containers are, and in no network of the node. */
-const hasLinksOfPods = once((facts: NodeFacts): boolean => {
-  const inNetworks = new Set(facts.onLink?.flatMap(({name, network}) => (/^fe80:|\/(?:32|128)$/.test(network) ? [] : name)));
-  const isOfPod = ({name, isPeerElsewhere, isUp, master}: Link): boolean =>
-    isPeerElsewhere && isUp && master === null && !inNetworks.has(name);
-  return linksOfPods(facts).size > 0 || facts.network.links?.some(isOfPod) === true;
-});
+function isLinkOfOnePod(facts: NodeFacts, {name, isPeerElsewhere, master}: Link): boolean {
+  return isPeerElsewhere && master === null && !linksInNetworks(facts).has(name);
+}
+
+const linksInNetworks = once(
+  ({onLink = []}: NodeFacts) => new Set(onLink.flatMap(({name, network}) => (/^fe80:|\/(?:32|128)$/.test(network) ? [] : name))),
+);
 
 /** The default gateway to which the node sends packets for an address, while other pods have links of their own; null if it does not. */
 export function gatewayInPlaceOfLink({network}: NodeFacts, destination: Address, query: RouteQuery): string | null {
@@ -430,9 +451,11 @@ export function misledTo(
     return other === null || other === name ? null : `${gateway}, the address of ${other}`;
   if ((gateway ?? route.gateways) != null) return null;
   const link = network.links?.find(one => one.name === dev);
-  if (dev !== primaryInterface && link?.isPeerElsewhere === true && link.master === null)
-    return `${dev}, the interface of a pod of this node`;
+  if (dev !== primaryInterface && link !== undefined && isLinkOfOnePod(facts, link)) return `${dev}, the interface of a pod of this node`;
   if (leadsToNoNode(facts, dev)) return `${dev}, which leads to no other node`;
+  // Nodes answer for any address of theirs by ARP, and for those of the interface that is asked by IPv6.
+  if (address.family === 'IPv6' && isOnUplink(facts, address) && !isHome(facts, dev, address) && asksForAll(facts, route))
+    return `${dev}, where nobody answers for an address in the network of ${primaryInterface}`;
   // Another table that names them may have its reasons.
   const isOfMain = network.policyRules[address.family]?.every(isUsualRule) === true;
   return isOfMain && asksForAll(facts, route) && nodesBehind(network, address, nodeAt)[0] === node
@@ -453,9 +476,7 @@ export function crowdedLinks(
   const [links, routes] = [network.links ?? [], (network.routes[family] ?? []).filter(({kind}) => kind === 'unicast')];
   const single = new Set(routes.flatMap(({to}) => (to.prefix === bitsOf(family) ? [to.text.replace(/\/.*/, '')] : [])));
   const routed = new Set(routes.flatMap(({to, hops}) => (to.text.startsWith('fe80:') ? [] : hops.map(({dev}) => dev))));
-  const ofOnePod = links.filter(
-    ({kind, name, isPeerElsewhere, master}) => kind === 'veth' && isPeerElsewhere && master === null && name !== primaryInterface,
-  );
+  const ofOnePod = links.filter(link => link.kind === 'veth' && isLinkOfOnePod(facts, link) && link.name !== primaryInterface);
   const loose = ofOnePod.flatMap(({name, isUp}) => (isUp && !routed.has(name) ? [name] : []));
   if (loose.length === 0 && ofOnePod.length === 0) return [];
   const led = [...pods].flatMap(text => {

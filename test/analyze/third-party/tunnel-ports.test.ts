@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {kernel} from '../../incidents/changes.ts';
-import {containing, scenario} from '../../scenario.ts';
+import {containing, findingsOf, scenario} from '../../scenario.ts';
 
 const input = (last: string, ...first: readonly string[]) =>
   [...first, `-A INPUT -p udp -m udp --dport 8472 -j ${last}`].map(rule => ['filter', rule] as const);
@@ -17,6 +17,17 @@ test('a rule that stops the tunnel of all other nodes is reported', async () => 
   expect(await found(input('DROP'))).toEqual([
     containing('packets that carry those of pods from other nodes (node-b, node-c) to flannel.1, UDP 8472, are dropped'),
   ]);
+});
+
+test('a rule that stops the tunnel to all other nodes is reported, with the Services that need it', async () => {
+  const given = await scenario();
+  kernel(given, {});
+  given.rules('node-a').append('filter', '-A OUTPUT -p udp -m udp --dport 8472 -j REJECT');
+  const [finding] = findingsOf(given.snapshot()).filter(({code, message}) => code === 'ST402' && message.startsWith('packets that carry'));
+  expect(finding?.message).toContain(
+    'packets that carry those of pods to other nodes (node-b, node-c) by flannel.1, UDP 8472, are refused by a third-party rule: pods of this node and of other nodes do not reach each other, nor get an answer',
+  );
+  expect(finding?.affects).toContainEqual({namespace: 'shop', name: 'web', ports: ['http']});
 });
 
 test.each([
