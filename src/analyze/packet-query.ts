@@ -223,15 +223,18 @@ const sideOf = once((node: PacketNode): Side => {
   return {iptables: [...(iptables === null ? [] : [iptables]), ...others], nft, environment: settingOf(node).environment};
 });
 
-/** Why nothing passes between pods of two nodes: rules of one of them stop what carries their packets. */
-function lostInTunnel(here: PacketNode, there: PacketNode, address: Address): string | null {
+/** Why what a node sends to an address on another one is lost: it takes a tunnel, and rules of one of them stop what carries it. */
+function lostInTunnel(from: PacketNode, to: PacketNode, address: Address): string | null {
   const {family} = address;
-  const route = routeOfServices(here.facts, address);
-  const dev = route.kind === 'unicast' ? here.facts.network.links?.find(({name}) => name === route.dev) : undefined;
+  const route = routeOfServices(from.facts, address);
+  const dev = route.kind === 'unicast' ? from.facts.network.links?.find(({name}) => name === route.dev) : undefined;
   if (dev?.vxlan == null) return null;
   const stopAt = (node: PacketNode, peer: PacketNode) =>
     stoppedTunnels({side: sideOf(node), facts: node.facts, family}, [hostIP(peer.facts, family) ?? '']).map(stop => ({node, ...stop}));
-  const [lost] = [...stopAt(here, there).filter(({link}) => link === dev.name), ...stopAt(there, here)];
+  const [lost] = [
+    ...stopAt(from, to).filter(({link, isArriving}) => link === dev.name && !isArriving),
+    ...stopAt(to, from).filter(({isArriving}) => isArriving),
+  ];
   return lost === undefined
     ? null
     : `${causeOf(lost.stop)} on ${lost.node.node.name} stops what carries packets of pods between the nodes, UDP ${lost.port}`;
@@ -327,8 +330,6 @@ function followOn(
   if (there === null) return [{...outcome, onward: {node: name, path: null}}];
   if (there.misprint !== undefined)
     return [{...outcome, verdict: 'undecided', onward: {node: name, path: null}, reason: `of ${name}: ${there.misprint}`}];
-  const tunnel = lostInTunnel(here, there, destination);
-  if (tunnel !== null) return [{...outcome, verdict: 'drop', onward: {node: name, path: null}, reason: tunnel}];
   const {masquerade, sourceAfter} = outcome;
   const {environment} = settingOf(here);
   const {sourcePort: _, client: __, ...packet} = sent;
@@ -350,6 +351,10 @@ function followOn(
       : {}),
   };
   const onward = {node: name, path: []};
+  const reason = lostInTunnel(here, there, destination);
+  const answer = lostInTunnel(there, here, arriving.source);
+  if (reason !== null) return [{...outcome, verdict: 'drop', onward, reason}];
+  if (answer !== null) return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason: answer}];
   if (settingOf(there).environment.isLocal(arriving.source) === true)
     return [
       {...outcome, verdict: 'drop', onward, reason: `the kernel of ${name} takes no packet from outside that has an address of its own`},

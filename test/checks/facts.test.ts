@@ -266,6 +266,15 @@ const cases: readonly Case[] = [
     silent: {},
   },
   {
+    ...{code: 'ST601', title: 'the interface by which pods of other nodes come does not forward', severity: 'error'},
+    fires: {...flannel(1450), change: netconf({'flannel.1': false})},
+    says: 'net.ipv4.conf.flannel/1.forwarding is 0: packets that arrive there are not forwarded.',
+    silent: {
+      'no pod is behind it': {change: netconf({'flannel.1': false})},
+      'it forwards': {...flannel(1450), change: netconf({'flannel.1': true})},
+    },
+  },
+  {
     ...{code: 'ST601', title: "a pod's interface does not forward", severity: 'error'},
     fires: {routes: [{dst: '10.244.11.5', dev: 'cali5'}], change: netconf({cali5: false, cali6: true})},
     says: 'net.ipv4.conf.cali5.forwarding is 0: packets that arrive there are not forwarded. 1 pod behind it (10.244.11.5) reaches no other pod',

@@ -1101,6 +1101,11 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
     ...decided,
   },
   {
+    name: 'second-link-forwarding-off',
+    load: [...secondLink('there', 'back'), sh('sysctl -qw net.ipv4.conf.eth1.forwarding=0')],
+    isIPv4Only: true,
+  },
+  {
     name: 'second-link-drops-replies',
     load: [...secondLink('there', 'back'), rules('filter', '-I FORWARD -i eth1 -m conntrack --ctstate ESTABLISHED -j DROP')],
   },
@@ -1114,5 +1119,6 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
   {name: 'second-address', load: [sh('ip address add 172.18.0.77/16 dev eth0')], ...decided},
   {name: 'snat-status', load: [rules('filter', '-I FORWARD -m conntrack --ctstate SNAT -j DROP')]},
   {name: 'snat-to-other-node', load: [rules('nat', '-I POSTROUTING -s 10.244.11.4/32 -d 10.244.12.0/24 -j SNAT --to-source 172.18.0.12')]},
+  {name: 'snat-to-a-pod', load: [rules('nat', '-I POSTROUTING -o cali5 -j SNAT --to-source 10.244.11.4')]},
   {name: 'traced', load: [rules('raw', '-I PREROUTING -j TRACE'), rules('filter', '-I FORWARD -j NFLOG')], ...decided},
 ];

@@ -385,7 +385,10 @@ function wrongAddress(
 ): Effect | null {
   if (sourceAfter === undefined || !facts.allAddresses) return null;
   const end = parseAddress(splitHostPort(destination ?? '').address);
-  if (end !== null && (environment.isLocal(end) !== false || (holds(pods, end.value) && !holds(pods, sourceAfter.value)))) return null;
+  const [link, linkOfSource] = [end, sourceAfter].map(address => (address === null ? null : environment.interfaceOf?.(address)));
+  // On a bridge, pods answer each other without the node.
+  const isAnsweredStraight = holds(pods, sourceAfter.value) && (link == null || linkOfSource == null || link === linkOfSource);
+  if (end !== null && (environment.isLocal(end) !== false || (holds(pods, end.value) && !isAnsweredStraight))) return null;
   const rule = path.findLast(one => !isOwn(one) && masquerades(one)) ?? null;
   const what = `${whose(probe)} get the source address ${sourceAfter.text}`;
   if (rule === null) return null;

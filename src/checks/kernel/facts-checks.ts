@@ -8,7 +8,16 @@ import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {asymmetric} from './reverse-path.ts';
-import {deviceTo, entriesOnNode, familiesOnNode, type FoundFact, interfaceSwitch, podBridges, podsHere} from './node-paths.ts';
+import {
+  deviceTo,
+  entriesOnNode,
+  familiesOnNode,
+  type FoundFact,
+  interfaceSwitch,
+  podBridges,
+  podsHere,
+  routesToPods,
+} from './node-paths.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText} from '../../model/snapshot.ts';
 
@@ -49,16 +58,23 @@ const table = [
         const message = `${interfaceSwitch(primary, 'forwarding')} is 0: packets that arrive on ${primary} are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.`;
         yield {family, message, commands: [commandLine`sysctl -w ${interfaceSwitch(primary, 'forwarding')}=1`]};
       }
-      const cutOff = unforwardedPods(context).filter(({dev}) => dev !== primary);
-      if (cutOff.length === 0) return;
-      const devices = [...new Set(cutOff.map(({dev}) => dev))];
-      const switches = someOf(devices.map(dev => interfaceSwitch(dev, 'forwarding')));
-      const pods = someOf(cutOff.map(({address}) => address));
-      yield {
-        family,
-        message: `${switches} ${devices.length === 1 ? 'is' : 'are'} 0: packets that arrive there are not forwarded. ${plural(cutOff.length, 'pod')} behind ${devices.length === 1 ? 'it' : 'them'} (${pods}) ${cutOff.length === 1 ? 'reaches' : 'reach'} no other pod by a Service and ${cutOff.length === 1 ? 'answers' : 'answer'} no client.`,
-        commands: devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`),
-      };
+      for (const [isHere, cutOff] of Map.groupBy(
+        unforwardedPods(context).filter(({dev}) => dev !== primary),
+        pod => pod.isHere,
+      )) {
+        const devices = [...new Set(cutOff.map(({dev}) => dev))];
+        const [is, them] = devices.length === 1 ? ['is', 'it'] : ['are', 'them'];
+        const pods = `${plural(cutOff.length, 'pod')} behind ${them} (${someOf(cutOff.map(({address}) => address))})`;
+        const verb = (one: string, many: string): string => (cutOff.length === 1 ? one : many);
+        const lost = isHere
+          ? `${verb('reaches', 'reach')} no other pod by a Service and ${verb('answers', 'answer')} no client`
+          : `on other nodes ${verb('reaches', 'reach')} no pod here, and ${verb('gives', 'give')} no pod an answer`;
+        yield {
+          family,
+          message: `${someOf(devices.map(dev => interfaceSwitch(dev, 'forwarding')))} ${is} 0: packets that arrive there are not forwarded. ${pods} ${lost}.`,
+          commands: devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`),
+        };
+      }
     },
   },
   {
@@ -318,21 +334,19 @@ export const factsChecks: readonly Check<(typeof table)[number]['code']>[] = tab
   };
 });
 
-/** Pods of the node behind an interface on which the kernel forwards nothing, by the routes to them. */
-function unforwardedPods(context: NodeCheckContext): readonly {readonly dev: string; readonly address: string}[] {
+/** Pods behind an interface on which the kernel forwards nothing, by the routes to them: those of this node, and some of each other one. */
+function unforwardedPods(context: NodeCheckContext): readonly {readonly dev: string; readonly address: string; readonly isHere: boolean}[] {
   const network = context.facts.network;
   const isOff = (dev: string): boolean => sysctlNumber(network, `net.ipv4.conf.${dev}.forwarding`) === 0;
   if (![...(network.sysctls ?? [])].some(([name, value]) => value === '0' && /^net\.ipv4\.conf\..+\.forwarding$/.test(name))) return [];
   const own = (context.api.pods ?? []).filter(
     ({spec, status}) => spec?.nodeName === context.node.name && spec.hostNetwork !== true && status?.phase === 'Running',
   );
-  const addresses = new Set([
-    ...own.flatMap(({status}) => status?.podIP ?? []),
-    ...podsHere(context, 'IPv4').map(({address}) => address.text),
-  ]);
-  return [...addresses].flatMap(address => {
+  const here = new Set([...own.flatMap(({status}) => status?.podIP ?? []), ...podsHere(context, 'IPv4').map(({address}) => address.text)]);
+  const elsewhere = routesToPods(context, 'IPv4').flatMap(({address, node}) => (node === context.node.name ? [] : address.text));
+  return [...here, ...elsewhere].flatMap(address => {
     const dev = deviceTo(context, address);
-    return dev !== null && isOff(dev) ? [{dev, address}] : [];
+    return dev !== null && isOff(dev) ? [{dev, address, isHere: here.has(address)}] : [];
   });
 }
 
