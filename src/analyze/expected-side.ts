@@ -6,24 +6,21 @@ import type {ExpectedTable} from '../expect/nftables/expected-table.ts';
 import type {PortsInput} from '../expect/cluster/served-port.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import type {ServedPort} from '../model/endpoint.ts';
-import type {NftTable, NftTableSource} from '../model/nft-ruleset.ts';
+import type {NftTable} from '../model/nft-ruleset.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
-import type {ChainSource, Ruleset} from '../model/ruleset.ts';
+import type {Ruleset} from '../model/ruleset.ts';
 import type {IpSet} from '../parse/ipvs/ipset-save.ts';
-import type {Environment} from '../trace/packet.ts';
+import type {Side} from '../trace/side.ts';
 import {baseRuleSource, expectedSets} from './ipvs/base-rule-source.ts';
 import {environmentOf} from './outcomes/environment.ts';
 
 /** What kube-proxy writes with some settings, in whatever mode, so that packets can be walked through it. */
-export interface WrittenSide {
+export interface WrittenSide extends Side {
   readonly context: NodeContext;
   readonly ports: readonly ServedPort[];
   readonly expected: ExpectedTable | ExpectedRuleset | ExpectedIpvs;
   /** With all addresses that count as local. */
   readonly local: NodeFacts;
-  readonly environment: Environment;
-  readonly iptables: ChainSource | null;
-  readonly table: NftTableSource | null;
 }
 
 interface WrittenInput extends PortsInput {
@@ -41,30 +38,23 @@ interface WrittenInput extends PortsInput {
 export function writtenSide(input: WrittenInput): WrittenSide {
   const {view, config, family, facts, sets = new Map<string, IpSet>(), table = null, ruleset = null, serviceRanges} = input;
   const given = {view, config, facts, family};
-  const none = {iptables: null, table: null, local: facts, environment: environmentOf(facts, {sets})};
+  const none = {iptables: [], nft: {tableSources: []}, local: facts, environment: environmentOf(facts, {sets})};
   switch (config.mode.value) {
     case 'nftables': {
       const expected = expectTable({...given, table, serviceRanges});
-      return {...none, expected, context: expected.context, ports: expected.ports, table: expected};
+      return {...none, expected, context: expected.context, ports: expected.ports, nft: {tableSources: [expected]}};
     }
     case 'ipvs': {
       const expected = expectIpvs({...given, bound: []});
       const servers = [...expected.servers.values()].flatMap(claims => claims.slice(-1).map(({server}) => server));
       const local = withBound(facts, [...expected.bound.keys()]);
       const environment = environmentOf(local, {sets: new Map([...sets, ...expectedSets(expected)]), servers});
-      return {
-        expected,
-        local,
-        context: expected.context,
-        ports: expected.ports,
-        iptables: baseRuleSource(expected),
-        table: null,
-        environment,
-      };
+      const {context, ports} = expected;
+      return {...none, expected, context, ports, local, environment, iptables: [baseRuleSource(expected)]};
     }
     default: {
       const expected = expectRuleset({...given, ruleset});
-      return {...none, expected, context: expected.context, ports: expected.ports, iptables: expected};
+      return {...none, expected, context: expected.context, ports: expected.ports, iptables: [expected]};
     }
   }
 }

@@ -9,8 +9,8 @@ import type {KubeProxyVersion} from '../model/proxy-config.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import {fileText, type NodeDump} from '../model/snapshot.ts';
 import {plural} from '../model/text.ts';
-import type {Environment, Outcome, Packet} from '../trace/packet.ts';
-import {environmentOf} from './outcomes/environment.ts';
+import type {Outcome, Packet} from '../trace/packet.ts';
+import {type Side, walkSide} from '../trace/side.ts';
 import {packetOf} from './outcomes/probes.ts';
 import {portalChains, portalRules} from './userspace/portal-rules.ts';
 
@@ -64,23 +64,16 @@ export interface LeftoverEffect {
   readonly text: string;
 }
 
-export interface LeftoverCase {
-  readonly entries: readonly PortEntry[];
-  readonly facts: NodeFacts;
-  readonly walk: (packet: Packet, environment: Environment) => readonly Outcome[];
-}
-
 /** Above this number, Service ports are not probed. */
 export const maxPorts = 300;
 
 /** Walks packets of pods to cluster IPs through the leftovers alone: packets that these match may never reach the rules in use. Null if none match. */
-export function leftoverEffect({entries, facts, walk}: LeftoverCase): LeftoverEffect | null {
-  const environment = environmentOf(facts);
+export function leftoverEffect(leftovers: Side, entries: readonly PortEntry[], facts: NodeFacts): LeftoverEffect | null {
   const caught: PortEntry[] = [];
   const wrong: PortEntry[] = [];
   for (const entry of entries.slice(0, maxPorts)) {
     const packet = packetFromPod(entry, facts);
-    const outcomes = packet === null ? [] : walk(packet, environment);
+    const outcomes = packet === null ? [] : walkSide(leftovers, packet);
     if (!intercepts(outcomes)) continue;
     caught.push(entry);
     const usable = new Set(entry.set.endpoints.filter(({ready, terminating}) => ready || terminating).map(({hostPort}) => hostPort));

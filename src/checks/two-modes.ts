@@ -4,7 +4,6 @@ import {catchingServers} from '../analyze/ipvs/stale-servers.ts';
 import {
   intercepts,
   type Leftover,
-  type LeftoverCase,
   type LeftoverEffect,
   leftoverEffect,
   leftoverLocalChains,
@@ -30,9 +29,8 @@ import {type Chain, type Ruleset, type RuleText, ruleTextOf} from '../model/rule
 import type {ServicePort} from '../model/service-port.ts';
 import {commandLine, namespacedName, plural, someOf} from '../model/text.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
-import {walkPacket} from '../trace/iptables/walk-packet.ts';
 import {endsOf, type Outcome} from '../trace/packet.ts';
-import {walkNftPacket} from '../trace/nftables/walk-nft-packet.ts';
+import {walkSide} from '../trace/side.ts';
 import type {Check, NodeCheckContext} from './check.ts';
 import {iptables, listPlace, onNode, restart, run} from './commands/commands.ts';
 import {affectedServices} from './symptom-observations.ts';
@@ -124,7 +122,8 @@ interface Backends {
 function contest(entry: PortEntry, facts: NodeFacts, {used, other}: Backends): Contested | null {
   const packet = packetFromPod(entry, facts);
   if (packet === null) return null;
-  const [does, beside] = [used, other].map(ruleset => walkPacket(ruleset, packet, environmentOf(facts)));
+  const environment = environmentOf(facts);
+  const [does, beside] = [used, other].map(ruleset => walkSide({iptables: [ruleset], nft: null, environment}, packet));
   if (does === undefined || beside === undefined || !intercepts(beside) || endsOf(does) === endsOf(beside)) return null;
   const own = new Set(does.map(({destination}) => destination));
   const all = [...new Set(beside.flatMap(({destination}) => destination ?? []))];
@@ -258,13 +257,8 @@ function effectOf({rulesets, nft, view, facts, config}: NodeCheckContext, mode: 
   for (const family of families) {
     const table = mode === 'nftables' ? nft()?.tables.get(proxyTableId(family)) : undefined;
     const ruleset = mode === 'iptables' ? rulesets.get(family) : undefined;
-    const walk: LeftoverCase['walk'] = (packet, environment) =>
-      table !== undefined
-        ? walkNftPacket({tableSources: [table]}, packet, environment)
-        : ruleset !== undefined
-          ? walkPacket(ruleset, packet, environment)
-          : [];
-    const effect = leftoverEffect({entries: view.entries(family, proxy), facts, walk});
+    const side = {iptables: ruleset === undefined ? [] : [ruleset], nft: table === undefined ? null : {tableSources: [table]}};
+    const effect = leftoverEffect({...side, environment: environmentOf(facts)}, view.entries(family, proxy), facts);
     if (effect !== null) return effect;
   }
   return null;

@@ -16,7 +16,7 @@ import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
 import type {ConnectionOutcome, Environment, Outcome, Packet} from '../trace/packet.ts';
-import {isShownByIptables, type Side, walkConnection, walkSide} from '../trace/side.ts';
+import {isShownByIptables, walkConnection, walkSide} from '../trace/side.ts';
 import type {NodeSetup} from './node-setup.ts';
 import {collectPathOutcome, type PathOutcome} from '../analyze/outcomes/path-outcome.ts';
 import type {Intervals} from '../model/intervals.ts';
@@ -34,13 +34,13 @@ interface ExpectedSideInput {
 export function expectedSide(input: ExpectedSideInput): WalkedSide {
   const {setup, family, besideOthers} = input;
   // Settings are those of one node, and several parts of a preview ask for its rules.
-  const {iptables, table, ...side} = keptWith(writtenFor(input.view)(input.config), input.family, () => writtenRules(input));
-  const written = table === null ? [] : [table];
-  if (!besideOthers) return {...side, iptables: iptables === null ? [] : [iptables], nft: {tableSources: written}};
+  const side = keptWith(writtenFor(input.view)(input.config), input.family, () => writtenRules(input));
+  if (!besideOthers) return side;
   const [first, ...rest] = allOf(setup.dumps, family);
-  const own = iptables === null ? [] : [iptables];
-  const beside = first === undefined ? own : [new RulesAfter(first, iptables), ...rest.map(one => new RulesAfter(one, null))];
-  return {...side, iptables: beside, nft: {tableSources: tablesAfter(setup, family, written)}, isIptablesYounger: first === undefined};
+  const [own = null] = side.iptables;
+  const iptables = first === undefined ? side.iptables : [new RulesAfter(first, own), ...rest.map(one => new RulesAfter(one, null))];
+  const tableSources = tablesAfter(setup, family, side.nft?.tableSources ?? []);
+  return {...side, iptables, nft: {tableSources}, isIptablesYounger: first === undefined};
 }
 
 /** kube-proxy keeps the table that it has, in its place among the others, and a new one is the youngest. It removes those of other modes. */
@@ -205,7 +205,7 @@ function linesOf(chain: Chain): readonly string[] {
 }
 
 /** One of the two sides of a node in one family. */
-export interface WalkedSide extends Side, Pick<WrittenSide, 'context' | 'ports' | 'expected' | 'local'> {
+export interface WalkedSide extends WrittenSide {
   /** The addresses of the node's pods, where replies are walked as well; see `walksReplies`. */
   readonly pods?: Intervals;
 }

@@ -113,20 +113,16 @@ function changeableIn(packet: Packet): readonly unknown[] {
   return [mark, connectionMark, destination.text, port, untracked, masquerade, captured, hops, tos, isLabeled];
 }
 
-/**
- * Merges the ends of all branches. An end that depends on a rule whose match is unknown counts only if the outcomes are the same when the
- * rule matches; otherwise it is undecided.
- */
-export function summarizeBranches(ends: readonly ChainResult[]): readonly Outcome[] {
-  return summarizeEnds(ends).map(({outcome}) => outcome);
-}
-
 /** An outcome, and the packet at the end of its path. */
 export interface OutcomeEnd {
   readonly outcome: Outcome;
   readonly packet: Packet;
 }
 
+/**
+ * Merges the ends of all branches. An end that depends on a rule whose match is unknown counts only if the outcomes are the same when the
+ * rule matches; otherwise it is undecided.
+ */
 export function summarizeEnds(ends: readonly ChainResult[]): readonly OutcomeEnd[] {
   const real = ends.filter(({supposed}) => supposed === null);
   const doubtful = doubtfulRules(ends);

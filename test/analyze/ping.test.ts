@@ -37,7 +37,7 @@ test.each([
 
 test('a rule about echo requests matches a ping, and one about other messages of ICMP does not', async () => {
   const {parseDumps} = await import('../../src/parse/iptables/iptables-save.ts');
-  const {walkPacket} = await import('../../src/trace/iptables/walk-packet.ts');
+  const {walkPacket} = await import('../trace/walks.ts');
   const {environmentOf} = await import('../../src/analyze/outcomes/environment.ts');
   const {packetOf} = await import('../../src/analyze/outcomes/probes.ts');
   const {nodeFacts} = await import('../../src/expect/node-facts.ts');

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
-import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
+import {walkPacket} from '../trace/walks.ts';
 import {caseBytes, material, packetOf, externalEnvironment, tryCase} from './try-case.ts';
 
 describe('mangled dumps', () => {

@@ -6,7 +6,7 @@ import type {Snapshot} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {undecorate} from '../../src/parse/iptables/pasted-text.ts';
 import type {Environment, Packet} from '../../src/trace/packet.ts';
-import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
+import {walkPacket} from '../trace/walks.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
 import {mergedDump} from '../analyze/third-party/merge.ts';
 import {capturePath, snapshotOf, withFiles} from '../fixtures.ts';

@@ -8,7 +8,7 @@ import type {Finding} from '../../src/model/finding.ts';
 import type {NftRuleset} from '../../src/model/nft-ruleset.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
-import {walkNftPacket} from '../../src/trace/nftables/walk-nft-packet.ts';
+import {walkNftPacket} from '../trace/walks.ts';
 import type {Packet} from '../../src/trace/packet.ts';
 import {expectedTable} from '../nft-expectation.ts';
 import {needsAction} from '../scenario.ts';

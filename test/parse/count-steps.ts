@@ -9,7 +9,7 @@ import {parseIpvsadm} from '../../src/parse/ipvs/ipvsadm-save.ts';
 import {snapshotOfText} from '../../src/parse/pasted/split-text.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
 import {isInSet} from '../../src/trace/iptables/match-set.ts';
-import {walkPacket} from '../../src/trace/iptables/walk-packet.ts';
+import {walkPacket} from '../trace/walks.ts';
 import {allPorts, senderClasses, SenderConditions} from '../../src/trace/sender-space.ts';
 import {environment, packetOf, ruleset} from '../trace/send.ts';
 

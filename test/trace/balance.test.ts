@@ -2,7 +2,8 @@ import {describe, expect, test} from 'vitest';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {parseIpvsadm} from '../../src/parse/ipvs/ipvsadm-save.ts';
 import {environmentOf} from '../../src/analyze/outcomes/environment.ts';
-import {sharesOf, walkPacket} from '../../src/trace/iptables/walk-packet.ts';
+import {sharesOf} from '../../src/trace/iptables/walk-packet.ts';
+import {walkPacket} from './walks.ts';
 import {nodeA} from '../kube-proxy.ts';
 import {packetOf, type Sent} from './send.ts';
 

@@ -9,14 +9,13 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {listChain, missingHook, textsOf, withChain} from '../iptables/chain-texts.ts';
 import {isBeyondTheCut} from '../iptables/node-rulesets.ts';
 import {type BaseRuleChange, baseRuleChanges} from '../outcomes/base-rule-packets.ts';
-import type {RulesInQuestion} from '../outcomes/outcome-changes.ts';
 import {walkOf} from '../outcomes/path-outcome.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
 import {unmasqueraded, withEffect} from '../symptoms/node-symptoms.ts';
 import {evidenceOf, residualGroups} from '../symptoms/port-symptoms.ts';
 import type {PortSymptom} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {baseRuleSource, type IpvsSide, type IpvsSides, outFilterChain, withChainsOf} from './base-rule-source.ts';
+import {baseRuleSource, type IpvsSides, outFilterChain, withChainsOf} from './base-rule-source.ts';
 
 /** What is wrong with the iptables rules around IPVS: they masquerade, filter by source and keep the node's own ports off the addresses of Services. */
 export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly Symptom[] {
@@ -28,8 +27,17 @@ export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly
     detector.left.flatMap(({kind, rule}) => (kind === 'extra' ? [rule] : [])),
     ruleset,
   );
-  const harmOf = baseRuleHarm(expected, sides.expected, {texts, senders});
-  const chains = {...baseRulesCase, baseRules: baseRuleSource(expected), harmOf};
+  const baseRules = baseRuleSource(expected);
+  const changes = baseRuleChanges(
+    {context: expected.context, ports: expected.ports, shape: ipvsShapeOf, texts, senders},
+    walkOf(baseRules),
+    sides.expected.environment,
+  );
+  const harmOf: HarmOf = other => {
+    const harms = new Set(changes(walkOf(other)).map(harm));
+    return order.find(kind => harms.has(kind)) ?? 'none';
+  };
+  const chains = {...baseRulesCase, baseRules, harmOf};
   const symptoms = [
     ...gone.map(tableGone),
     ...detector.symptoms,
@@ -267,19 +275,6 @@ type BaseRuleHarm =
 
 /** The effect of base rules compared with the expected ones. */
 type HarmOf = (rules: ChainSource) => BaseRuleHarm;
-
-/** Packets are walked through the expected base rules, and through others. */
-function baseRuleHarm(
-  {context, ports}: ExpectedIpvs,
-  {rules, environment}: IpvsSide,
-  unexpected: Pick<RulesInQuestion<ServedPort>, 'texts' | 'senders'>,
-): HarmOf {
-  const changes = baseRuleChanges({context, ports, shape: ipvsShapeOf, ...unexpected}, walkOf(rules), environment);
-  return other => {
-    const harms = new Set(changes(walkOf(other)).map(harm));
-    return order.find(kind => harms.has(kind)) ?? 'none';
-  };
-}
 
 /** All properties of a Service port that decide which of the base rules of IPVS mode its packets match. */
 function ipvsShapeOf({port, endpoints, all}: ServedPort): string {

@@ -2,7 +2,7 @@ import {joinHostPort} from '../../model/address.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/compare-endpoints.ts';
 import {shareOfPods, missingEndpointText} from '../outcomes/compare-endpoints.ts';
-import type {PathOutcome, ProbeComparison} from '../outcomes/path-outcome.ts';
+import {outcomeOn, type PathOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
 import type {Outcome} from '../../trace/packet.ts';
 import type {VirtualServer} from '../../model/virtual-server.ts';
 import {type Entry, entryText} from '../../model/service-port.ts';
@@ -16,7 +16,7 @@ import {SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {ipvsProbes, memberEvidence, serverEvidence, addressEvidence} from './ipvs-evidence.ts';
 import {type IpvsPortDifferences, type MemberDifference, serversOf} from './ipvs-differences.ts';
-import {pathOutcomeOn, type IpvsSides} from './base-rule-source.ts';
+import type {IpvsSides} from './base-rule-source.ts';
 
 interface IpvsPortCase {
   readonly item: ServedPort;
@@ -34,7 +34,7 @@ export function analyzeIpvsPort(portCase: IpvsPortCase): readonly Symptom[] {
     semantics: new IpvsSemantics(portCase),
     symptoms,
     probes: ipvsProbes(item, expected.context, differences),
-    walk: probe => ({probe, expected: pathOutcomeOn(sides.expected, probe.packet), actual: pathOutcomeOn(sides.actual, probe.packet)}),
+    walk: probe => ({probe, expected: outcomeOn(sides.expected, probe.packet), actual: outcomeOn(sides.actual, probe.packet)}),
   });
   // Packets that are rejected because of a missing element are masqueraded by the same element.
   if (symptoms.has('unexpected-reject')) symptoms.drop('masquerade-mismatch');

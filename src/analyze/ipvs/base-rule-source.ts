@@ -4,11 +4,9 @@ import {setName, type SetRole, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
 import type {Chain, ChainSource, Ruleset} from '../../model/ruleset.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
-import {walkPacket} from '../../trace/iptables/walk-packet.ts';
-import type {Environment, Packet} from '../../trace/packet.ts';
+import type {Side} from '../../trace/side.ts';
 import {listChain} from '../iptables/chain-texts.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import {collectPathOutcome, type PathOutcome} from '../outcomes/path-outcome.ts';
 import type {IpvsDifferences} from './ipvs-differences.ts';
 import type {IpvsState} from './ipvs-state.ts';
 
@@ -43,18 +41,12 @@ export function withChainsOf(source: ChainSource, other: ChainSource, keys: Read
   return {...source, chain: (table, name) => (keys.has(`${table}/${name}`) ? other : source).chain(table, name)};
 }
 
-/** One of the two sides that a packet is walked through. */
-export interface IpvsSide {
-  readonly rules: ChainSource;
-  readonly environment: Environment;
-}
-
 export interface IpvsSides {
-  readonly expected: IpvsSide;
+  readonly expected: Side;
   /** The actual state inside the expected base rules, which are evaluated separately. */
-  readonly actual: IpvsSide;
+  readonly actual: Side;
   /** The actual state with the actual base rules. */
-  readonly whole: IpvsSide;
+  readonly whole: Side;
 }
 
 interface SidesInput {
@@ -78,15 +70,10 @@ export function sidesOf({expected, differences, state, ruleset, deviceGone}: Sid
   const environment = environmentOf(local(bound), {sets, servers});
   const outFilter = new Set(ruleset?.hasTable('filter') ? [outFilterChain] : []);
   return {
-    expected: {rules: baseRules, environment: environmentOf(local(expected.bound.keys()), wanted)},
-    actual: {rules: ruleset === null ? baseRules : withChainsOf(baseRules, ruleset, outFilter), environment},
-    whole: {rules: ruleset ?? baseRules, environment},
+    expected: {iptables: [baseRules], nft: null, environment: environmentOf(local(expected.bound.keys()), wanted)},
+    actual: {iptables: [ruleset === null ? baseRules : withChainsOf(baseRules, ruleset, outFilter)], nft: null, environment},
+    whole: {iptables: [ruleset ?? baseRules], nft: null, environment},
   };
-}
-
-/** The outcome of a packet on one side. The timeout of a virtual server decides how long clients stay with a real server; it is compared separately. */
-export function pathOutcomeOn({rules, environment}: IpvsSide, packet: Packet): PathOutcome {
-  return collectPathOutcome(walkPacket(rules, packet, environment));
 }
 
 /** The sets of IPVS mode with their expected members. */

@@ -6,7 +6,6 @@ import type {ServedPort} from '../../model/endpoint.ts';
 import {once} from '../../model/once.ts';
 import type {ChainSource, Difference, Ruleset, RuleText} from '../../model/ruleset.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
-import type {Side} from '../../trace/side.ts';
 import type {FamilyLayout, FamilyRules} from '../analyze-family.ts';
 import {hookedChains} from '../iptables/resolve-version.ts';
 import {noServiceRules, withEffect} from '../symptoms/node-symptoms.ts';
@@ -14,7 +13,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {isIpvsChain} from '../third-party/iptables-rules.ts';
 import {analyzeIpvsBaseRules} from './analyze-ipvs-base-rules.ts';
 import {analyzeIpvsPort} from './analyze-ipvs-port.ts';
-import {baseRuleSource, type IpvsSide, type IpvsSides, sidesOf} from './base-rule-source.ts';
+import {baseRuleSource, type IpvsSides, sidesOf} from './base-rule-source.ts';
 import {compareIpvs, type IpvsDifferences, serversOf} from './ipvs-differences.ts';
 import {addressEvidence} from './ipvs-evidence.ts';
 import type {IpvsState} from './ipvs-state.ts';
@@ -85,12 +84,11 @@ export function ipvsFamily({expect, state, ruleset, formerOwner}: IpvsFamily): I
           };
           const {environment} = sides.actual;
           const others = rules.iptables.filter(({backend}) => backend !== ruleset.backend);
-          const side = ({rules: source, environment: own}: IpvsSide): Side => ({iptables: [source], nft: null, environment: own});
           return {
             rules: {...rules, iptables: [ruleset, ...others]},
             sides: {
-              should: side(sides.expected),
-              does: side({rules: baseRules, environment}),
+              should: sides.expected,
+              does: {...sides.actual, iptables: [baseRules]},
               all: {iptables: [beside, ...others], nft: rules.nft(), environment},
             },
             mode: {masquerading: 'KUBE-POSTROUTING', isOwnChain: isIpvsChain},

@@ -22,7 +22,8 @@ import {
 } from '../proxy-mode.ts';
 import {traceServedPort} from '../trace-served-port.ts';
 import {baseRuleDifferences} from './analyze-ipvs-base-rules.ts';
-import {type IpvsSides, pathOutcomeOn} from './base-rule-source.ts';
+import {outcomeOn} from '../outcomes/path-outcome.ts';
+import type {IpvsSides} from './base-rule-source.ts';
 import {compareIpvs, type IpvsDifferences} from './ipvs-differences.ts';
 import {ipvsFamily} from './ipvs-layout.ts';
 import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
@@ -110,7 +111,7 @@ function traceIpvsPort(item: ServedPort, context: IpvsContext, sides: IpvsSides)
     item,
     context,
     isSentByIpvs: true,
-    walk: packet => ({should: pathOutcomeOn(sides.expected, packet), does: pathOutcomeOn(sides.whole, packet)}),
+    walk: packet => ({should: outcomeOn(sides.expected, packet), does: outcomeOn(sides.whole, packet)}),
     stepsOf: path =>
       path.filter(isVirtualServer).map(({table, chain, line, text}) => ({table, chain, line, text, to: `virtual server ${chain}`})),
     pickOf: path => path.find(isRealServer) ?? null,

@@ -10,7 +10,8 @@ import type {Rule, Ruleset} from '../../model/ruleset.ts';
 import {namespacedName} from '../../model/text.ts';
 import type {VirtualServer} from '../../model/virtual-server.ts';
 import {memberText} from '../../parse/ipvs/ipset-save.ts';
-import {sharesOf, walkPacket} from '../../trace/iptables/walk-packet.ts';
+import {sharesOf} from '../../trace/iptables/walk-packet.ts';
+import {walkSide} from '../../trace/side.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -222,7 +223,7 @@ export function catchingServers({node, facts, view, config, rulesets}: LeftoverS
     const ruleset = rulesets.get(server.family);
     const packet = packetTo(server);
     if (isTaken(server) || sharesOf(server).length === 0 || ruleset === undefined || packet === null) return false;
-    return walkPacket(ruleset, packet, environment).some(
+    return walkSide({iptables: [ruleset], nft: null, environment}, packet).some(
       ({path, destination}) => destination !== null && path.some(({table}) => table === 'ipvs'),
     );
   });

@@ -3,7 +3,6 @@ import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';
 import type {NftChain, NftSet, NftTable, NftTableSource} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import type {PathOutcome} from '../outcomes/path-outcome.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
 
 export type NftPortDifference = NftDifference<NftPort>;
@@ -88,15 +87,6 @@ export function withSet(table: NftTableSource, name: string, set: NftSet | undef
     chain: wanted => table.chain(wanted),
     set: wanted => (wanted === name ? set : table.set(wanted)),
   };
-}
-
-/** The traffic policy by which the endpoints were picked; null if no path shows it. */
-export function nftPolicyOf({destinations}: PathOutcome): 'Cluster' | 'Local' | null {
-  for (const {path} of destinations.values()) {
-    const chain = pickingChain(path);
-    if (chain !== null) return chain.startsWith('local-') ? 'Local' : 'Cluster';
-  }
-  return null;
 }
 
 /** The chain that picked the endpoint; null when none of a Service's did. */

@@ -7,7 +7,6 @@ import {families, type Family} from '../../model/address.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import {type Ruleset, type RuleText, ruleTextOf} from '../../model/ruleset.ts';
 import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
-import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
 import {analyzeFamily} from '../analyze-family.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {
@@ -26,7 +25,7 @@ import {traceServedPort} from '../trace-served-port.ts';
 import {withoutTable, nftFamily} from './nft-layout.ts';
 import {unwalkedChains} from './leftover-nft-chains.ts';
 import {pickingChain, targetsOf} from './nft-case.ts';
-import {collectPathOutcome, tableWalkOf} from '../outcomes/path-outcome.ts';
+import {outcomeOn, tableWalkOf} from '../outcomes/path-outcome.ts';
 import {kubeProxyTables, whyNftMisprinted} from './nft-rules.ts';
 import {type ExpectNft, resolveNftVersion} from './resolve-nft-version.ts';
 
@@ -122,7 +121,7 @@ function traceNftPort(item: NftPort, expected: ExpectedTable, ruleset: NftRulese
     context: expected.context,
     walk: packet => ({
       should: tableWalkOf(expected)(packet, environment),
-      does: collectPathOutcome(walkNftPacket(ruleset, packet, environment)),
+      does: outcomeOn({iptables: [], nft: ruleset, environment}, packet),
     }),
     stepsOf,
     pickOf: path => path.findLast(({chain}) => chain === pickingChain(path)) ?? null,

@@ -1,9 +1,8 @@
 import type {NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
 import {once} from '../../model/once.ts';
 import type {ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
-import {walkPacket} from '../../trace/iptables/walk-packet.ts';
-import {walkNftPacket} from '../../trace/nftables/walk-nft-packet.ts';
 import type {Environment, NodeRule, Outcome, Packet} from '../../trace/packet.ts';
+import {type Side, walkSide} from '../../trace/side.ts';
 import type {Probe} from './probes.ts';
 
 /** One packet walked through the expected and through the actual rules. */
@@ -67,15 +66,20 @@ function rememberedIn(path: readonly (RuleText & Partial<Pick<Rule, 'target' | '
   return recent?.options.find(({flag}) => flag === '--name')?.values[0] ?? null;
 }
 
+/** Where a packet ends on a side. */
+export function outcomeOn(side: Side, packet: Packet): PathOutcome {
+  return collectPathOutcome(walkSide(side, packet));
+}
+
 /** The walk of packets through these rules of iptables. */
 export function walkOf(rules: ChainSource): Walk {
-  return (packet, environment) => collectPathOutcome(walkPacket(rules, packet, environment));
+  return (packet, environment) => outcomeOn({iptables: [rules], nft: null, environment}, packet);
 }
 
 /** The walk of packets through this table alone. */
 export function tableWalkOf(table: NftTableSource): Walk {
   const source = sourceOf(table);
-  return (packet, environment) => collectPathOutcome(walkNftPacket(source, packet, environment));
+  return (packet, environment) => outcomeOn({iptables: [], nft: source, environment}, packet);
 }
 
 /** A walk caches how long the paths of each ruleset may get. */

@@ -23,9 +23,8 @@ import {
   seenInRules,
 } from '../../model/proxy-config.ts';
 import type {EntryKind, ServicePort} from '../../model/service-port.ts';
-import {walkSide} from '../../trace/side.ts';
 import {type WrittenSide, writtenSide} from '../expected-side.ts';
-import {collectPathOutcome} from '../outcomes/path-outcome.ts';
+import {outcomeOn} from '../outcomes/path-outcome.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import {outsideAddress, podInterface} from '../outcomes/sources.ts';
 import {isChosenByZone, promisedNode, type PromiseNode, type Shape, shapesOf, smallView} from './shapes.ts';
@@ -281,9 +280,7 @@ function breachesOf(input: PromiseInput, side: WrittenSide, {entry, client}: Que
   const from = {kind: sender, interface: client.interface};
   const packet = packetOf(input.port, {source: address, destination: entry.address, port: entry.port, from});
   if (allowed === null || packet === null) return [];
-  const {iptables, table, environment} = side;
-  const walked = {iptables: iptables === null ? [] : [iptables], nft: {tableSources: table === null ? [] : [table]}, environment};
-  const seen = collectPathOutcome(walkSide(walked, packet));
+  const seen = outcomeOn(side, packet);
   const isNodePort = entry.kind === 'nodePort';
   // Nothing of the node itself listens on a node port.
   const ended = isNodePort ? {...seen, passed: 0, rejected: seen.rejected + seen.passed} : seen;

@@ -15,7 +15,7 @@ import type {NoteCondition} from '../../trace/sender-space.ts';
 import {drawnPorts} from '../../trace/run-rule.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
 import {markObstacle} from '../outcomes/kernel-obstacle.ts';
-import {collectPathOutcome, hasSameKinds, type PathOutcome} from '../outcomes/path-outcome.ts';
+import {collectPathOutcome, hasSameKinds, outcomeOn, type PathOutcome} from '../outcomes/path-outcome.ts';
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import {clientNames, type Source, type SourceKind} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
@@ -249,8 +249,7 @@ function mayHoldDnsCache({pods, podsOf}: ApiObjects, node: string): boolean | nu
 /** Whether all packets to a Service port end in the kinds of outcomes that they should, by kube-proxy's rules alone. */
 function reachesSameKinds(item: ServedPort, {context, sides}: WalkedRules): boolean {
   const probes = probesFor({item, context, hairpins: []}).filter(({knownTo}) => knownTo.size === 0);
-  const outcome = (side: Side, {packet}: Probe): PathOutcome => collectPathOutcome(walkSide(side, packet));
-  return probes.every(probe => hasSameKinds(outcome(sides.should, probe), outcome(sides.does, probe)));
+  return probes.every(({packet}) => hasSameKinds(outcomeOn(sides.should, packet), outcomeOn(sides.does, packet)));
 }
 
 /** Above this number of classes on a node, only the usual sender of each kind is walked: a policy for each of hundreds of pods makes many. */
@@ -317,7 +316,7 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
       {packet}: Probe,
       note: NoteCondition,
     ): {readonly alone: PathOutcome; readonly outcomes: readonly ConnectionOutcome[]} => ({
-      alone: collectPathOutcome(walkSide(noting(sides.does, note), packet)),
+      alone: outcomeOn(noting(sides.does, note), packet),
       outcomes:
         holds(usual, BigInt(packet.sourcePort ?? 0)) && probe.source.kind !== 'own-address'
           ? walkConnection(noting(side, note), packet, {

@@ -1,9 +1,9 @@
 import {parseAddress, joinHostPort} from '../../model/address.ts';
 import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import type {RealServer, VirtualServer} from '../../model/virtual-server.ts';
-import {type Branch, type ChainResult, limitsFor, noteWalk, startBranch, summarizeBranches, type WalkLimits} from '../branch.ts';
-import type {Environment, HookName, Outcome, Packet} from '../packet.ts';
-import {type HookedChain, inOrder, routePacket} from '../route-packet.ts';
+import {type Branch, type ChainResult, startBranch, type WalkLimits} from '../branch.ts';
+import type {Environment, HookName, Packet} from '../packet.ts';
+import type {HookedChain} from '../route-packet.ts';
 import {type ChainWalk, walkBaseChain, walkChain, type WalkedChain} from '../walk-chain.ts';
 import {candidateRules, searchedField} from './chain-index.ts';
 import {lowerRule} from './lower-iptables-rule.ts';
@@ -12,18 +12,6 @@ export interface WalkContext {
   readonly rules: ChainSource;
   readonly environment: Environment;
   readonly limits: WalkLimits;
-}
-
-/**
- * Walks the first packet of a connection through a node's rules like the kernel: raw, mangle, nat and filter in the order of the hooks that
- * it passes. The probabilities of the outcomes add up to 1.
- */
-export function walkPacket(rules: ChainSource, packet: Packet, environment: Environment): readonly Outcome[] {
-  const context: WalkContext = {rules, environment, limits: limitsFor(rules)};
-  const chains = inOrder(iptablesChains(context));
-  const ends = routePacket({chains, environment, balance: balanceByIpvs(environment)}, startBranch(packet));
-  noteWalk(rules, context.limits);
-  return summarizeBranches(ends);
 }
 
 /** The base chains of iptables that there are, as parts of a path that may hold rules of other kinds (`NodeRule`). */

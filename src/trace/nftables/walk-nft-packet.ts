@@ -1,33 +1,10 @@
 import type {Family} from '../../model/address.ts';
 import type {NftChain, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
-import {
-  type Branch,
-  type ChainResult,
-  limitsFor,
-  noteWalk,
-  startBranch,
-  summarizeBranches,
-  truncated,
-  undecided,
-  type WalkLimits,
-} from '../branch.ts';
-import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Outcome, type Packet} from '../packet.ts';
-import {type HookedChain, inOrder, routePacket, type HookPlace} from '../route-packet.ts';
+import {type Branch, type ChainResult, limitsFor, startBranch, truncated, undecided, type WalkLimits} from '../branch.ts';
+import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Packet} from '../packet.ts';
+import type {HookedChain, HookPlace} from '../route-packet.ts';
 import {walkBaseChain, walkChain, type WalkedChain, type WalkedTable} from '../walk-chain.ts';
 import {lowerNftRule} from './lower-nft-rule.ts';
-
-/**
- * Walks the first packet of a connection through all tables of nftables that see it, in the order of hooks and priorities. The
- * probabilities of the outcomes add up to 1.
- */
-export function walkNftPacket(source: NftSource, packet: Packet, environment: Environment): readonly Outcome[] {
-  const limits = limitsFor(source);
-  const tables = tablesOf(source, packet.family);
-  const chains = inOrder(nftChains({tables, environment, limits}));
-  const ends = routePacket({chains, environment}, startBranch(packet));
-  noteWalk(source, limits);
-  return summarizeBranches(undecideTruncated(ends, tables));
-}
 
 /** The tables that packets of a family pass. */
 export function tablesOf({tableSources}: NftSource, family: Family): readonly NftTableSource[] {

@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {walkPacket} from '../../../src/trace/iptables/walk-packet.ts';
+import {walkPacket} from '../walks.ts';
 import {environment, flow, outcomes, packetOf, ruleset, type Sent} from '../send.ts';
 
 const sent: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};

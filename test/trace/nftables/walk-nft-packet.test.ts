@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
 import type {Outcome} from '../../../src/trace/packet.ts';
-import {walkNftPacket} from '../../../src/trace/nftables/walk-nft-packet.ts';
+import {walkNftPacket} from '../walks.ts';
 import {readFixture} from '../../fixtures.ts';
 import {environment, type NodeSetup, packetOf, type Sent} from '../send.ts';
 

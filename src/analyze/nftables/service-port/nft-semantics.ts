@@ -5,7 +5,7 @@ import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '
 import {missingEndpoint, brokenJumps, deadEnd, interceptedBy} from '../../outcomes/compare-endpoints.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
 import {evidenceOf} from '../../symptoms/port-symptoms.ts';
-import {type NftPortCase, type NftPortDifference, targetsOf, nftPolicyOf, pickingChain} from '../nft-case.ts';
+import {type NftPortCase, type NftPortDifference, targetsOf, pickingChain} from '../nft-case.ts';
 import {parseNftName} from '../../../expect/nftables/nft-names.ts';
 import {joinHostPort} from '../../../model/address.ts';
 
@@ -19,9 +19,13 @@ export class NftSemantics implements ModeSemantics {
 
   /** The packet passes, or expected rules and elements of the checks after the Services reject it. */
   isUnentered({verdict, destination, path}: Outcome): boolean {
-    if (path.some(({chain}) => isOwnChain(this.#case, chain))) return false;
+    if (path.some(({chain}) => this.#isOwnChain(chain))) return false;
     if (verdict === 'accept') return destination === null;
-    return verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? '') && !extraOf(this.#case).some(isRefusal);
+    return (
+      verdict !== 'undecided' &&
+      isCheck(path.at(-1)?.chain ?? '') &&
+      !this.#case.differences.some(one => one.kind === 'extra' && isRefusal(one))
+    );
   }
 
   hasNoEntry(): boolean {
@@ -37,8 +41,12 @@ export class NftSemantics implements ModeSemantics {
     return verdict === 'drop' && endpointChecks.has(chain) ? 'policy' : 'other';
   }
 
-  policyOf(pathOutcome: PathOutcome): 'Cluster' | 'Local' | null {
-    return nftPolicyOf(pathOutcome);
+  policyOf({destinations}: PathOutcome): 'Cluster' | 'Local' | null {
+    for (const {path} of destinations.values()) {
+      const chain = pickingChain(path);
+      if (chain !== null) return chain.startsWith('local-') ? 'Local' : 'Cluster';
+    }
+    return null;
   }
 
   misdirected(pathOutcome: PathOutcome): ReadonlyMap<string, Misdirected> {
@@ -76,95 +84,184 @@ export class NftSemantics implements ModeSemantics {
     return found.join() === found.toSorted().join() ? null : (off[0] ?? null);
   }
 
+  /** Symptoms that replace all others of a probe: a broken jump, a third-party rule, a chain that leads nowhere. */
   special(comparison: ProbeComparison): readonly KeyedSymptom[] {
-    return specialSymptoms(this.#case, comparison);
+    const broken = this.#leadsNowhere(comparison);
+    if (broken.length > 0) return broken;
+    return this.#intercepted(comparison) ?? this.#endsBefore(comparison) ?? [];
   }
 
+  /** A rule or element on the path leads to a chain that is missing or empty. */
+  #leadsNowhere(comparison: ProbeComparison): readonly KeyedSymptom[] {
+    const {item, expected} = this.#case;
+    const leads = [...this.#elementsAt(comparison.probe.entry), ...this.#rulesOnPath(comparison.actual)];
+    const targets = new Map(leads.flatMap(rule => targetsOf(rule).map(target => [target, rule])));
+    const broken = new Map([...targets].filter(([target]) => this.#isEmpty(target)));
+    return brokenJumps(broken, comparison, {
+      endpointOf: chain => item.endpoints.reachable.find(one => item.names.endpoint(one) === chain),
+      has: chain => this.#case.actual.chain(chain) !== undefined,
+      rulesOf: chain => expected.chain(chain)?.rules() ?? [],
+    });
+  }
+
+  /** The rules that matched, and all rules of the Service's own chains on the path, each once: the paths to all endpoints begin alike. */
+  #rulesOnPath({outcomes}: PathOutcome): readonly RuleText[] {
+    const passed = new Set(outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path));
+    const chains = new Set([...passed].flatMap(rule => [rule.chain, ...targetsOf(rule)]));
+    const own = new Set([...chains].filter(chain => this.#isOwnChain(chain)));
+    return [...[...passed].filter(({chain}) => own.has(chain)), ...[...own].flatMap(chain => this.#case.view.chain(chain)?.rules() ?? [])];
+  }
+
+  #isEmpty(name: string): boolean {
+    if (!this.#isOwnChain(name)) return false;
+    const chain = this.#case.actual.chain(name);
+    const empty = chain === undefined ? this.#case.actual.complete : chain.ruleCount === 0 && chain.complete;
+    return empty && (this.#case.expected.chain(name)?.ruleCount ?? 0) > 0;
+  }
+
+  /** A third-party rule in a chain of the Service intercepts all packets before they reach an endpoint. */
+  #intercepted(comparison: ProbeComparison): readonly KeyedSymptom[] | null {
+    const passed = new Set(comparison.actual.outcomes.flatMap(({path}) => path));
+    const others = new Set([...passed].filter(rule => this.#isThirdParty(rule)));
+    if (others.size === 0) return null;
+    const takers = comparison.actual.outcomes.map(({verdict, path}) =>
+      verdict === 'accept' ? path.find(rule => others.has(rule)) : undefined,
+    );
+    const [rule] = takers;
+    if (rule === undefined || takers.includes(undefined)) return null;
+    return [interceptedBy(rule, rule.chain, comparison)];
+  }
+
+  /** An extra rule that ends the path and replaces none of kube-proxy's rules. */
+  #isThirdParty(rule: RuleText): boolean {
+    const isThis = ({kind, rule: other}: NftPortDifference): boolean =>
+      kind === 'extra' && other.chain === rule.chain && other.text === rule.text;
+    if (!this.#case.differences.some(isThis) || !/(?:^| )(?:accept|return|dnat|redirect)(?: |$)/.test(rule.text)) return false;
+    return !this.#rulesOf('missing', rule.chain).some(({text}) => shapeOf(text) === shapeOf(rule.text));
+  }
+
+  /** The entry leads to a chain that returns packets unchanged: the rule that leads to the endpoints is missing. */
+  #endsBefore(comparison: ProbeComparison): readonly KeyedSymptom[] | null {
+    const {expected, actual, probe} = comparison;
+    const back = actual.outcomes.every(({verdict, destination, path}) =>
+      verdict === 'accept' ? destination === null : verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? ''),
+    );
+    const [lead] = this.#elementsAt(probe.entry);
+    const chain = lead === undefined ? undefined : targetsOf(lead)[0];
+    if (!back || expected.destinations.size === 0 || lead === undefined || chain === undefined || !this.#isOwnChain(chain)) return null;
+    const picking = pickingChain([...expected.destinations.values()][0]?.path ?? []);
+    if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
+      // The chain that picks the endpoint is entered and picks none.
+      return [...expected.destinations.keys()].map(endpoint => {
+        const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});
+        return missingEndpoint(this.#case.item, {endpoint, probe, evidence});
+      });
+    const evidence = {expected: this.#rulesOf('missing', chain), actual: [lead]};
+    return [deadEnd(this.#case.item, comparison, {chain, policy: this.policyOf(expected), evidence})];
+  }
+
+  /** The missing and the unexpected rules and elements of the Service port that explain a symptom. */
   evidence(subject: Subject): Evidence {
-    return nftEvidence(this.#case, subject);
+    switch (subject.kind) {
+      case 'service':
+        return this.#pick(({what}) => what === 'element', 6);
+      case 'entry':
+        return this.#ofEntry(subject.entry);
+      case 'endpoint':
+        return this.#ofEndpoint(subject.endpoint, subject.comparison);
+      case 'shares':
+        return this.#pick(({rule}) => rule.text.includes('numgen'));
+      case 'affinity':
+        return this.#pick(({rule, what}) => what === 'set' || rule.text.includes('@affinity-') || rule.text.includes('dnat'));
+      case 'masquerade':
+        return this.#ofMasquerade(subject.comparison);
+      case 'policy':
+        return this.#ofPolicy(subject.comparison);
+    }
+  }
+
+  #ofEntry(entry: Entry): Evidence {
+    const own = this.#elementKey(entry);
+    return this.#pick(({rule, key}) => key === own && isEntryMap(rule.chain));
+  }
+
+  #ofEndpoint(endpoint: string, {expected, actual, probe}: ProbeComparison): Evidence {
+    const {item} = this.#case;
+    const known = item.all.find(({hostPort}) => hostPort === endpoint);
+    const names = known === undefined ? [] : [item.names.endpoint(known), `${known.address} . ${known.port}`, known.hostPort];
+    const own = this.#pick(({rule}) => names.some(text => rule.chain === text || rule.text.includes(text)));
+    const chain = pickingChain(expected.destinations.get(endpoint)?.path ?? []);
+    const present = this.#rulesOf('extra', chain);
+    const path = actual.destinations.get(endpoint)?.path.filter(rule => this.#isOwnChain(rule.chain)) ?? [];
+    // The entry may lead to the chains of another Service.
+    const atEntry = this.#ofEntry(probe.entry);
+    const should = atEntry.expected.length > 0 ? atEntry.expected : (expected.destinations.get(endpoint)?.path.slice(-1) ?? []);
+    return {
+      expected: own.expected.length > 0 ? own.expected : should,
+      actual: path.length > 0 ? path.slice(-2) : [...own.actual, ...present, ...atEntry.actual].slice(0, 3),
+    };
+  }
+
+  #ofMasquerade({expected, actual, probe}: ProbeComparison): Evidence {
+    const own = this.#pick(
+      ({rule}) =>
+        / mark|masquerade/.test(` ${rule.text}`) ||
+        (rule.chain === 'hairpin-connections' && probe.endpoint !== undefined) ||
+        (rule.chain === 'cluster-ips' && probe.entry.kind === 'clusterIP'),
+    );
+    if (own.expected.length + own.actual.length > 0) return own;
+    const marks = ({destinations}: PathOutcome): readonly RuleText[] =>
+      [...destinations.values()].flatMap(({path}) => path.filter(({text}) => / mark/.test(` ${text}`))).slice(0, 2);
+    return {expected: marks(expected), actual: marks(actual)};
+  }
+
+  /** The rules at which the two paths of a packet diverge; the path between entry and endpoint if there are none. */
+  #ofPolicy({expected, actual, probe}: ProbeComparison): Evidence {
+    const key = this.#elementKey(probe.entry);
+    const own = this.#pick(difference => difference.rule.chain.startsWith('external-') || difference.key === key);
+    const path = ({outcomes}: PathOutcome): readonly RuleText[] => {
+      const rules = outcomes.flatMap(({path}) => path.filter(({chain}) => this.#isOwnChain(chain)));
+      return [...new Map(rules.map(rule => [`${rule.chain} ${rule.text}`, rule])).values()].slice(0, 4);
+    };
+    return {
+      expected: own.expected.length > 0 ? own.expected : path(expected),
+      actual: own.actual.length > 0 ? own.actual : [...this.#elementsAt(probe.entry), ...path(actual)].slice(0, 4),
+    };
+  }
+
+  #pick(concerns: (difference: NftPortDifference) => boolean, most = 4): Evidence {
+    return evidenceOf(this.#case.differences.filter(concerns), most);
+  }
+
+  /** Rules and elements of a chain or map that are missing, or that kube-proxy would not have written. */
+  #rulesOf(kind: 'missing' | 'extra', chain: string | null): readonly RuleText[] {
+    return this.#case.differences.flatMap(one => (one.kind === kind && one.rule.chain === chain ? [one.rule] : []));
+  }
+
+  #isOwnChain(chain: string): boolean {
+    const {expected, item} = this.#case;
+    return expected.ownerOf(chain) === item || parseNftName(chain)?.base === item.names.base;
+  }
+
+  /** The actual elements that match an entry's packets. */
+  #elementsAt(entry: Entry): readonly RuleText[] {
+    const {actual, expected} = this.#case;
+    const key = this.#elementKey(entry);
+    const name = entry.address === null ? 'service-nodeports' : 'service-ips';
+    const value = actual.set(name)?.elements.get(key)?.value ?? null;
+    return value === null ? [] : [{table: expected.id, chain: name, line: 1, isOrdinal: true, text: `${key} : ${value}`}];
+  }
+
+  /** The key of an entry in the maps of kube-proxy: `10.96.1.1 . tcp . 80`, or `tcp . 30080` for a node port. */
+  #elementKey({address, port}: Entry): string {
+    const protocol = this.#case.item.port.protocol.toLowerCase();
+    return `${address === null ? '' : `${address} . `}${protocol} . ${port}`;
   }
 }
 
 /** The endpoints of a rule that picks one of them at random by a map, in its order. */
 export function endpointsIn(rule: string): readonly string[] {
   return [...rule.matchAll(/\d+ : (\S+) \. (\d+)/g)].map(([, address = '', port = '']) => joinHostPort(address, port));
-}
-
-/** Symptoms that replace all others of a probe: a broken jump, a third-party rule, a chain that leads nowhere. */
-function specialSymptoms(portCase: NftPortCase, comparison: ProbeComparison): readonly KeyedSymptom[] {
-  const broken = leadsNowhere(portCase, comparison);
-  if (broken.length > 0) return broken;
-  return intercepted(portCase, comparison) ?? endsBefore(portCase, comparison) ?? [];
-}
-
-/** A rule or element on the path leads to a chain that is missing or empty. */
-function leadsNowhere(portCase: NftPortCase, comparison: ProbeComparison): readonly KeyedSymptom[] {
-  const {item, expected} = portCase;
-  const leads = [...elementsAt(portCase, comparison.probe.entry), ...rulesOnPath(portCase, comparison.actual)];
-  const targets = new Map(leads.flatMap(rule => targetsOf(rule).map(target => [target, rule])));
-  const broken = new Map([...targets].filter(([target]) => isEmpty(portCase, target)));
-  return brokenJumps(broken, comparison, {
-    endpointOf: chain => item.endpoints.reachable.find(one => item.names.endpoint(one) === chain),
-    has: chain => portCase.actual.chain(chain) !== undefined,
-    rulesOf: chain => expected.chain(chain)?.rules() ?? [],
-  });
-}
-
-/** The rules that matched, and all rules of the Service's own chains on the path, each once: the paths to all endpoints begin alike. */
-function rulesOnPath(portCase: NftPortCase, {outcomes}: PathOutcome): readonly RuleText[] {
-  const passed = new Set(outcomes.filter(({verdict}) => verdict !== 'undecided').flatMap(({path}) => path));
-  const chains = new Set([...passed].flatMap(rule => [rule.chain, ...targetsOf(rule)]));
-  const own = new Set([...chains].filter(chain => isOwnChain(portCase, chain)));
-  return [...[...passed].filter(({chain}) => own.has(chain)), ...[...own].flatMap(chain => portCase.view.chain(chain)?.rules() ?? [])];
-}
-
-function isEmpty(portCase: NftPortCase, name: string): boolean {
-  if (!isOwnChain(portCase, name)) return false;
-  const chain = portCase.actual.chain(name);
-  const empty = chain === undefined ? portCase.actual.complete : chain.ruleCount === 0 && chain.complete;
-  return empty && (portCase.expected.chain(name)?.ruleCount ?? 0) > 0;
-}
-
-/** A third-party rule in a chain of the Service intercepts all packets before they reach an endpoint. */
-function intercepted(portCase: NftPortCase, comparison: ProbeComparison): readonly KeyedSymptom[] | null {
-  const passed = new Set(comparison.actual.outcomes.flatMap(({path}) => path));
-  const others = new Set([...passed].filter(rule => isThirdParty(portCase, rule)));
-  if (others.size === 0) return null;
-  const takers = comparison.actual.outcomes.map(({verdict, path}) =>
-    verdict === 'accept' ? path.find(rule => others.has(rule)) : undefined,
-  );
-  const [rule] = takers;
-  if (rule === undefined || takers.includes(undefined)) return null;
-  return [interceptedBy(rule, rule.chain, comparison)];
-}
-
-/** An extra rule that ends the path and replaces none of kube-proxy's rules. */
-function isThirdParty(portCase: NftPortCase, rule: RuleText): boolean {
-  const isThis = ({kind, rule: other}: NftPortDifference): boolean =>
-    kind === 'extra' && other.chain === rule.chain && other.text === rule.text;
-  if (!portCase.differences.some(isThis) || !/(?:^| )(?:accept|return|dnat|redirect)(?: |$)/.test(rule.text)) return false;
-  const missing = missingOf(portCase).filter(other => other.rule.chain === rule.chain);
-  return !missing.some(({rule: other}) => shapeOf(other.text) === shapeOf(rule.text));
-}
-
-/** The entry leads to a chain that returns packets unchanged: the rule that leads to the endpoints is missing. */
-function endsBefore(portCase: NftPortCase, comparison: ProbeComparison): readonly KeyedSymptom[] | null {
-  const {expected, actual, probe} = comparison;
-  const back = actual.outcomes.every(({verdict, destination, path}) =>
-    verdict === 'accept' ? destination === null : verdict !== 'undecided' && isCheck(path.at(-1)?.chain ?? ''),
-  );
-  const [lead] = elementsAt(portCase, probe.entry);
-  const chain = lead === undefined ? undefined : targetsOf(lead)[0];
-  if (!back || expected.destinations.size === 0 || lead === undefined || chain === undefined || !isOwnChain(portCase, chain)) return null;
-  const rules = missingOf(portCase).flatMap(({rule}) => (rule.chain === chain ? [rule] : []));
-  const picking = pickingChain([...expected.destinations.values()][0]?.path ?? []);
-  if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
-    // The chain that picks the endpoint is entered and picks none.
-    return [...comparison.expected.destinations.keys()].map(endpoint => {
-      const evidence = nftEvidence(portCase, {kind: 'endpoint', endpoint, comparison});
-      return missingEndpoint(portCase.item, {endpoint, probe: comparison.probe, evidence});
-    });
-  return [deadEnd(portCase.item, comparison, {chain, policy: nftPolicyOf(expected), evidence: {expected: rules, actual: [lead]}})];
 }
 
 /** The purpose of a rule, whatever endpoints it names. One that picks is written in another form where clients are remembered. */
@@ -174,109 +271,6 @@ function shapeOf(text: string): string {
     .replace(/ comment ".*"$/, '')
     .replace(/dnat to \S+/, 'dnat to')
     .replace(/goto \S+/, 'goto');
-}
-
-/** The missing and the unexpected rules and elements of the Service port that explain a symptom. */
-function nftEvidence(portCase: NftPortCase, subject: Subject): Evidence {
-  switch (subject.kind) {
-    case 'service':
-      return pick(portCase, ({what}) => what === 'element', 6);
-    case 'entry':
-      return ofEntry(portCase, subject.entry);
-    case 'endpoint':
-      return ofEndpoint(portCase, subject.endpoint, subject.comparison);
-    case 'shares':
-      return pick(portCase, ({rule}) => rule.text.includes('numgen'));
-    case 'affinity':
-      return pick(portCase, ({rule, what}) => what === 'set' || rule.text.includes('@affinity-') || rule.text.includes('dnat'));
-    case 'masquerade':
-      return ofMasquerade(portCase, subject.comparison);
-    case 'policy':
-      return ofPolicy(portCase, subject.comparison);
-  }
-}
-
-function ofEntry(portCase: NftPortCase, entry: Entry): Evidence {
-  const own = elementKey(portCase, entry);
-  return pick(portCase, ({rule, key}) => key === own && isEntryMap(rule.chain));
-}
-
-function ofEndpoint(portCase: NftPortCase, endpoint: string, {expected, actual, probe}: ProbeComparison): Evidence {
-  const {item} = portCase;
-  const known = item.all.find(({hostPort}) => hostPort === endpoint);
-  const names = known === undefined ? [] : [item.names.endpoint(known), `${known.address} . ${known.port}`, known.hostPort];
-  const own = pick(portCase, ({rule}) => names.some(text => rule.chain === text || rule.text.includes(text)));
-  const chain = pickingChain(expected.destinations.get(endpoint)?.path ?? []);
-  const present = extraOf(portCase).flatMap(({rule}) => (rule.chain === chain ? [rule] : []));
-  const path = actual.destinations.get(endpoint)?.path.filter(rule => isOwnChain(portCase, rule.chain)) ?? [];
-  // The entry may lead to the chains of another Service.
-  const atEntry = ofEntry(portCase, probe.entry);
-  const should = atEntry.expected.length > 0 ? atEntry.expected : (expected.destinations.get(endpoint)?.path.slice(-1) ?? []);
-  return {
-    expected: own.expected.length > 0 ? own.expected : should,
-    actual: path.length > 0 ? path.slice(-2) : [...own.actual, ...present, ...atEntry.actual].slice(0, 3),
-  };
-}
-
-function ofMasquerade(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison): Evidence {
-  const own = pick(
-    portCase,
-    ({rule}) =>
-      / mark|masquerade/.test(` ${rule.text}`) ||
-      (rule.chain === 'hairpin-connections' && probe.endpoint !== undefined) ||
-      (rule.chain === 'cluster-ips' && probe.entry.kind === 'clusterIP'),
-  );
-  if (own.expected.length + own.actual.length > 0) return own;
-  const marks = ({destinations}: PathOutcome): readonly RuleText[] =>
-    [...destinations.values()].flatMap(({path}) => path.filter(({text}) => / mark/.test(` ${text}`))).slice(0, 2);
-  return {expected: marks(expected), actual: marks(actual)};
-}
-
-/** The rules at which the two paths of a packet diverge; the path between entry and endpoint if there are none. */
-function ofPolicy(portCase: NftPortCase, {expected, actual, probe}: ProbeComparison): Evidence {
-  const key = elementKey(portCase, probe.entry);
-  const own = pick(portCase, difference => difference.rule.chain.startsWith('external-') || difference.key === key);
-  const path = ({outcomes}: PathOutcome): readonly RuleText[] => {
-    const rules = outcomes.flatMap(({path}) => path.filter(({chain}) => isOwnChain(portCase, chain)));
-    return [...new Map(rules.map(rule => [`${rule.chain} ${rule.text}`, rule])).values()].slice(0, 4);
-  };
-  return {
-    expected: own.expected.length > 0 ? own.expected : path(expected),
-    actual: own.actual.length > 0 ? own.actual : [...elementsAt(portCase, probe.entry), ...path(actual)].slice(0, 4),
-  };
-}
-
-function pick({differences}: NftPortCase, concerns: (difference: NftPortDifference) => boolean, most = 4): Evidence {
-  return evidenceOf(differences.filter(concerns), most);
-}
-
-/** Rules and elements of the Service port that are not on the node. */
-function missingOf({differences}: NftPortCase): readonly NftPortDifference[] {
-  return differences.filter(({kind}) => kind === 'missing');
-}
-
-/** Rules and elements that kube-proxy would not have written. */
-function extraOf({differences}: NftPortCase): readonly NftPortDifference[] {
-  return differences.filter(({kind}) => kind === 'extra');
-}
-
-function isOwnChain({expected, item}: NftPortCase, chain: string): boolean {
-  return expected.ownerOf(chain) === item || parseNftName(chain)?.base === item.names.base;
-}
-
-/** The actual elements that match an entry's packets. */
-function elementsAt(portCase: NftPortCase, entry: Entry): readonly RuleText[] {
-  const {actual, expected} = portCase;
-  const key = elementKey(portCase, entry);
-  const name = entry.address === null ? 'service-nodeports' : 'service-ips';
-  const value = actual.set(name)?.elements.get(key)?.value ?? null;
-  return value === null ? [] : [{table: expected.id, chain: name, line: 1, isOrdinal: true, text: `${key} : ${value}`}];
-}
-
-/** The key of an entry in the maps of kube-proxy: `10.96.1.1 . tcp . 80`, or `tcp . 30080` for a node port. */
-function elementKey({item}: NftPortCase, {address, port}: Entry): string {
-  const protocol = item.port.protocol.toLowerCase();
-  return `${address === null ? '' : `${address} . `}${protocol} . ${port}`;
 }
 
 /** A map that leads into the chains of Services. */
