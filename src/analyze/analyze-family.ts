@@ -125,7 +125,7 @@ export function analyzeFamily<Expected extends FamilyExpectation<Item>, Item ext
       ...[...ofKnown.values()].flat(),
       ...(thirdParty === null
         ? []
-        : analyzeThirdPartyRules<Item>({...thirdParty, ports: expected.ports, context: expected.context, senders, symptomsOf})),
+        : analyzeThirdPartyRules({...thirdParty, ports: expected.ports, context: expected.context, senders, symptomsOf})),
       ...staleServices(unexpected, layout, {...expected, services: api.services ?? []}),
       ...layout.others(),
     ]),

@@ -28,6 +28,14 @@ export type LocalDetector =
   | {readonly kind: 'prefix'; readonly name: string}
   | {readonly kind: 'none'};
 
+/** How rules tell pods from other clients of cluster IPs; `all` where they masquerade every client (masqueradeAll). */
+export type SeenDetector = LocalDetector | 'all';
+
+/** By an interface, or by the beginning of names before `+` of iptables or `*` of nftables. */
+export function interfaceDetector(name: string): LocalDetector {
+  return /[+*]$/.test(name) ? {kind: 'prefix', name: name.slice(0, -1)} : {kind: 'bridge', name};
+}
+
 /** Everything that one family's rules on one node depend on in any proxy mode, besides Services and endpoints. */
 export interface NodeContext {
   readonly family: Family;

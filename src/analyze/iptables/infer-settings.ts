@@ -1,14 +1,14 @@
 import {keptWith} from '../../model/once.ts';
 import {masqueradingChains} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
-import {type SeenIptablesDetector, usualDetector} from '../../expect/iptables/infer-config.ts';
+import {usualDetector} from '../../expect/iptables/infer-config.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
-import type {Hypothesis, LocalDetector} from '../../expect/node-context.ts';
+import type {Hypothesis} from '../../expect/node-context.ts';
 import type {Chain, Rule, Ruleset} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 import type {HypothesisTests} from '../infer-hypothesis.ts';
-import {describeDetector, otherDetectorSymptom} from '../symptoms/node-symptoms.ts';
+import {otherDetectorThan} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 
 /** Builds the expectation under a hypothesis. */
@@ -59,16 +59,10 @@ function sameRules(text: string, chain: string, actual: readonly Rule[]): boolea
 
 /** The node identifies pods differently than configured; null if it does not, or too few Services show it. */
 function otherDetector(expected: ExpectedRuleset, actual: Ruleset): {readonly hypothesis: Hypothesis; readonly symptom: Symptom} | null {
-  const {context, family} = expected;
   // Rules that a truncated dump does not show may be on the node.
   if (actual.tables.get('nat')?.complete !== true) return null;
   if (!holdsThree(tellingPorts(expected)) && !holdsThree(tellingChains(actual))) return null;
-  const seen = usualDetector(actual);
-  const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
-  const found = describeDetector(seen?.kind === 'all' ? 'all' : detectorOf(seen));
-  if (configured === found) return null;
-  const hypothesis = seen?.kind === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: detectorOf(seen)};
-  return {hypothesis, symptom: otherDetectorSymptom(family, found, configured)};
+  return otherDetectorThan(expected.context, usualDetector(actual) ?? {kind: 'none'});
 }
 
 /** Stops at the third: to go through all takes long on a large node. */
@@ -93,10 +87,4 @@ function* tellingChains(actual: Ruleset): Iterable<Chain> {
 
 function tells(text: string): boolean {
   return / cluster IP".* -j KUBE-MARK-MASQ$/m.test(text);
-}
-
-function detectorOf(seen: SeenIptablesDetector | null): LocalDetector {
-  if (seen === null || seen.kind === 'all') return {kind: 'none'};
-  if (seen.kind === 'cidr') return {kind: 'cidr', cidr: seen.value};
-  return seen.value.endsWith('+') ? {kind: 'prefix', name: seen.value.slice(0, -1)} : {kind: 'bridge', name: seen.value};
 }

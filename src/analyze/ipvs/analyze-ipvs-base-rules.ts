@@ -292,7 +292,7 @@ function ipvsShapeOf({port, endpoints, all}: ServedPort): string {
 
 const order: readonly BaseRuleHarm[] = ['refuses', 'admits', 'keeps-source', 'masquerades', 'exposes'];
 
-function harm({item, probe, before: should, after: does}: BaseRuleChange<ServedPort>): BaseRuleHarm {
+function harm({item, probe, before: should, after: does}: BaseRuleChange): BaseRuleHarm {
   if (probe === undefined) return should.rejected > 0 ? 'exposes' : 'none';
   if (should.destinations.size === 0) return does.destinations.size > 0 ? 'admits' : 'none';
   if (does.destinations.size < should.destinations.size || does.dropped + does.rejected + does.undecided > 0) return 'refuses';

@@ -7,7 +7,7 @@ import {
   type RulesInQuestion,
 } from '../outcomes/outcome-changes.ts';
 import {baseRuleProbes} from '../outcomes/base-rule-packets.ts';
-import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';
+import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import {formatAddress, parseAddress} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
@@ -256,7 +256,7 @@ export function analyzeNodePortIPs({differences, expected}: NftBaseRulesCase): r
 }
 
 /** Rules of base chains, as rules whose effect on packets is asked for. */
-export function inQuestion(nftCase: NftCase, rules: readonly RuleText[]): RulesInQuestion<NftPort> {
+export function inQuestion(nftCase: NftCase, rules: readonly RuleText[]): RulesInQuestion {
   const {
     expected: {context, ports},
     senders,
@@ -265,7 +265,7 @@ export function inQuestion(nftCase: NftCase, rules: readonly RuleText[]): RulesI
 }
 
 /** Packets that other nodes and their pods send straight to an endpoint of this one: no rule of a Service takes them first. */
-function* directProbes({ports, context, texts, senders}: RulesInQuestion<NftPort>): Iterable<PortProbe<NftPort>> {
+function* directProbes({ports, context, texts, senders}: RulesInQuestion): Iterable<PortProbe> {
   const {facts, family} = context;
   const isHere = ({nodeName, address}: Endpoint): boolean => nodeName === facts.name && !facts.addresses.includes(address);
   const item = ports.find(({endpoints}) => endpoints.reachable.some(isHere));
@@ -300,7 +300,7 @@ function textsOf(rules: readonly RuleText[], {expected, actual}: NftCase): reado
   return texts;
 }
 
-type TableChange = OutcomeChange<NftPort>;
+type TableChange = OutcomeChange;
 
 /** A rule that concerns more Service ports than this is about the node. */
 const maxNamed = 3;

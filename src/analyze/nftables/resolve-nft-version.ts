@@ -1,7 +1,7 @@
 import {compareNftTable, type NftExpectation} from '../../compare/compare-nft-table.ts';
 import {expectTable} from '../../expect/nftables/expect-table.ts';
 import {type ExpectedTable, proxyTableId} from '../../expect/nftables/expected-table.ts';
-import {bypassDetector, describeSeen, inferNftConfig, seenDetector} from '../../expect/nftables/infer-nft-config.ts';
+import {bypassDetector, inferNftConfig, seenDetector} from '../../expect/nftables/infer-nft-config.ts';
 import type {NftPort} from '../../expect/nftables/nft-names.ts';
 import {nodePortDestinations, type Hypothesis} from '../../expect/node-context.ts';
 import {possibleVersions, aboutMinor} from '../../expect/patch-releases.ts';
@@ -11,7 +11,7 @@ import type {KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import {bestVersion, type NodeInput} from '../proxy-mode.ts';
 import type {HypothesisTests} from '../infer-hypothesis.ts';
-import {describeDetector, otherDetectorSymptom} from '../symptoms/node-symptoms.ts';
+import {otherDetectorThan} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {kubeProxyTables} from './nft-rules.ts';
 
@@ -97,20 +97,14 @@ function bodiesOf(texts: readonly string[]): string {
 
 /** The node identifies pods differently than configured; null if it does not, or too few Services show it. */
 function otherDetector(
-  {context, family, ports}: ExpectedTable,
+  {context, ports}: ExpectedTable,
   actual: NftTable,
 ): {readonly hypothesis: Hypothesis; readonly symptom: Symptom} | null {
   // Rules that a truncated dump does not show may be on the node.
   if (!actual.complete || ports.length < 3) return null;
   const seen = seenDetector(actual);
-  if (seen === null) return null;
-  const configured = describeDetector(context.masqueradeAll ? 'all' : context.detector);
-  const found = describeSeen(seen);
-  if (configured === describeDetector(found)) return null;
-  // If other rules detect pods as configured, only this rule is wrong.
   const cut = bypassDetector(actual);
-  if (cut !== null && found !== 'all' && describeDetector(cut) === configured) return null;
-  const hypothesis: Hypothesis = found === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: found};
-  const symptom = otherDetectorSymptom(family === 'ip' ? 'IPv4' : 'IPv6', describeDetector(found), configured);
-  return {hypothesis, symptom};
+  // If other rules detect pods as configured, only this rule is wrong.
+  const isOneRule = seen !== 'all' && cut !== null && otherDetectorThan(context, cut) === null;
+  return seen === null || isOneRule ? null : otherDetectorThan(context, seen);
 }

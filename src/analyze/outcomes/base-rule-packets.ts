@@ -8,15 +8,15 @@ import {isSameOutcome, type PathOutcome, type Walk} from './path-outcome.ts';
 import {packetOf} from './probes.ts';
 import {usualSources} from './sources.ts';
 
-interface BaseRules<Port extends ServedPort> extends RulesInQuestion<Port> {
+interface BaseRules extends RulesInQuestion {
   /** The Service ports whose own rules differ, where packets are walked through these. */
-  readonly differing?: ReadonlySet<Port>;
+  readonly differing?: ReadonlySet<ServedPort>;
   /** What decides which base rules the packets of a Service port match, in a mode where it is not `shapeOf`. */
-  readonly shape?: (item: Port) => string;
+  readonly shape?: (item: ServedPort) => string;
 }
 
 /** Packets to one Service port of each shape and to those that unexpected rules name, also from pods and nodes that they name. */
-export function baseRuleProbes<Port extends ServedPort>(rules: BaseRules<Port>, most: number = maxNamed): readonly PortProbe<Port>[] {
+export function baseRuleProbes(rules: BaseRules, most: number = maxNamed): readonly PortProbe[] {
   const items = new Set([...portsOfEachShape(rules), ...namedPorts(rules, most)]);
   return connectionsTo([...items], rules);
 }
@@ -24,7 +24,7 @@ export function baseRuleProbes<Port extends ServedPort>(rules: BaseRules<Port>, 
 const maxNamed = 50;
 
 /** Packets that the own rules of a Service port lose show nothing of base rules: where all of a shape differ, several of them are tried. */
-function portsOfEachShape<Port extends ServedPort>({ports, context, differing = new Set(), shape}: BaseRules<Port>): readonly Port[] {
+function portsOfEachShape({ports, context, differing = new Set(), shape}: BaseRules): readonly ServedPort[] {
   const shapeIn = shape ?? (item => shapeOf(item, context.facts.hostIPs));
   const [different, same] = partition(ports, item => differing.has(item));
   const right = onePerShape(same.toReversed(), shapeIn);
@@ -36,24 +36,24 @@ function portsOfEachShape<Port extends ServedPort>({ports, context, differing = 
 const maxDiffering = 50;
 
 /** A packet that passes base rules: one of a Service port, or one to no Service. */
-interface Tried<Port extends ServedPort> extends Partial<PortProbe<Port>> {
+interface Tried extends Partial<PortProbe> {
   readonly packet: Packet;
 }
 
 /** A packet with its outcome before and after base rules are replaced. */
-export interface BaseRuleChange<Port extends ServedPort> extends Tried<Port> {
+export interface BaseRuleChange extends Tried {
   readonly before: PathOutcome;
   readonly after: PathOutcome;
 }
 
 /** Walks packets through these rules, once and when they are first needed; then through others, to tell which end elsewhere. */
-export function baseRuleChanges<Port extends ServedPort>(
-  rules: BaseRules<Port>,
+export function baseRuleChanges(
+  rules: BaseRules,
   walk: Walk,
   environment = environmentOf(rules.context.facts),
-): (other: Walk) => readonly BaseRuleChange<Port>[] {
+): (other: Walk) => readonly BaseRuleChange[] {
   const walked = onceAsked(() => {
-    const tried: readonly Tried<Port>[] = [
+    const tried: readonly Tried[] = [
       ...baseRuleProbes(rules).map(({item, probe}) => ({item, probe, packet: probe.packet})),
       ...packetsToNoService(rules).map(packet => ({packet})),
     ];
@@ -70,7 +70,7 @@ export function baseRuleChanges<Port extends ServedPort>(
  * Packets of other hosts to the loopback address, packets to the outside, to ports that cluster IPs do not have, and to the number of a node
  * port outside and at the loopback address.
  */
-function packetsToNoService<Port extends ServedPort>(rules: BaseRules<Port>): readonly Packet[] {
+function packetsToNoService(rules: BaseRules): readonly Packet[] {
   const {context, ports} = rules;
   const {family} = context;
   const outside = family === 'IPv4' ? '9.9.9.9' : '2620:fe::fe';

@@ -13,13 +13,13 @@ import {anyPort} from '../../trace/side.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 
 /** A probe of a Service port. */
-export interface PortProbe<Port extends ServedPort> {
-  readonly item: Port;
+export interface PortProbe {
+  readonly item: ServedPort;
   readonly probe: Probe;
 }
 
 /** A probe whose outcome with some rules is not the one without them. */
-export interface OutcomeChange<Port extends ServedPort> extends PortProbe<Port> {
+export interface OutcomeChange extends PortProbe {
   readonly pathOutcome: PathOutcome;
   readonly without: PathOutcome;
   /** It ends elsewhere, and is not only masqueraded differently. */
@@ -27,11 +27,11 @@ export interface OutcomeChange<Port extends ServedPort> extends PortProbe<Port> 
 }
 
 /** The probes whose outcome with the rules in question is another than without them, which is the expected one. */
-export function outcomeChanges<Port extends ServedPort>(
-  probes: readonly PortProbe<Port>[],
+export function outcomeChanges(
+  probes: readonly PortProbe[],
   {facts}: Pick<NodeContext, 'facts'>,
   walks: BothWalks,
-): readonly OutcomeChange<Port>[] {
+): readonly OutcomeChange[] {
   const environment = environmentOf(facts);
   return probes.flatMap(({item, probe}) => {
     const pathOutcome = walks.actual(probe.packet, environment);
@@ -48,9 +48,9 @@ function isMasqueraded({outcomes}: PathOutcome): boolean {
 }
 
 /** Rules in question: they differ from kube-proxy's, or were not written by it. */
-export interface RulesInQuestion<Port extends ServedPort> {
+export interface RulesInQuestion {
   readonly context: NodeContext;
-  readonly ports: readonly Port[];
+  readonly ports: readonly ServedPort[];
   /** Their texts, and those of the rules in third-party chains that they lead to. */
   readonly texts: readonly string[];
   readonly senders: () => KnownSenders;
@@ -60,10 +60,7 @@ export interface RulesInQuestion<Port extends ServedPort> {
 export const maxPorts = 300;
 
 /** So many Service ports, those first that the rules name. */
-export function namedPorts<Port extends ServedPort>(
-  {ports, context, texts}: RulesInQuestion<Port>,
-  count: number = maxPorts,
-): readonly Port[] {
+export function namedPorts({ports, context, texts}: RulesInQuestion, count: number = maxPorts): readonly ServedPort[] {
   return texts.length === 0 ? [] : namedFirst(ports, context, constantsIn(texts)).slice(0, count);
 }
 
@@ -71,10 +68,7 @@ export function namedPorts<Port extends ServedPort>(
  * New connections to these Service ports from every kind of client and from those that the rules name, and of an endpoint on this node to
  * itself and of those that the rules name.
  */
-export function connectionsTo<Port extends ServedPort>(
-  items: readonly Port[],
-  {context, texts, senders}: RulesInQuestion<Port>,
-): readonly PortProbe<Port>[] {
+export function connectionsTo(items: readonly ServedPort[], {context, texts, senders}: RulesInQuestion): readonly PortProbe[] {
   const constants = constantsIn(texts);
   const clients = sourcesNamedIn(texts, context, senders);
   return items.flatMap(item => {
@@ -87,9 +81,9 @@ export function connectionsTo<Port extends ServedPort>(
 }
 
 /** What rules do to packets: the worst change in words, and how many Service ports it concerns. If there is none, other senders are tried. */
-export function effectOfRules<Port extends ServedPort>(
-  rules: RulesInQuestion<Port>,
-  changes: readonly OutcomeChange<Port>[],
+export function effectOfRules(
+  rules: RulesInQuestion,
+  changes: readonly OutcomeChange[],
   walks: BothWalks,
 ): {readonly severity: Severity; readonly text: string} {
   const {context, texts} = rules;
@@ -113,7 +107,7 @@ export function effectOfRules<Port extends ServedPort>(
 }
 
 /** A part of the clients outside is hit on purpose. */
-export function isOfSome({probe: {source}}: Pick<PortProbe<ServedPort>, 'probe'>): boolean {
+export function isOfSome({probe: {source}}: Pick<PortProbe, 'probe'>): boolean {
   return source.kind === 'outside' && source.network !== undefined;
 }
 
@@ -134,7 +128,7 @@ export function shapeOf({port, endpoints}: ServedPort, hostIPs: readonly string[
 }
 
 /** The last Service port of each shape. The full walks of `test/differential` replace it by its name. */
-export function onePerShape<Port extends ServedPort>(ports: readonly Port[], shape: (item: Port) => string): readonly Port[] {
+export function onePerShape(ports: readonly ServedPort[], shape: (item: ServedPort) => string): readonly ServedPort[] {
   return [...new Map(ports.map(item => [shape(item), item])).values()];
 }
 
@@ -180,7 +174,7 @@ function isName(word: string): boolean {
 }
 
 /** All Service ports, those first that rules name: by an address, then by a network or range, and by a port. */
-function namedFirst<Port extends ServedPort>(items: readonly Port[], context: NodeContext, constants: RuleConstants): readonly Port[] {
+function namedFirst(items: readonly ServedPort[], context: NodeContext, constants: RuleConstants): readonly ServedPort[] {
   return items
     .map(item => ({item, rank: rankOf(item, context, constants)}))
     .sort((a, b) => b.rank - a.rank)

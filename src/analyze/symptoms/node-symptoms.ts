@@ -1,5 +1,5 @@
 import type {ServedPort} from '../../model/endpoint.ts';
-import type {LocalDetector, NodeContext} from '../../expect/node-context.ts';
+import type {Hypothesis, NodeContext, SeenDetector} from '../../expect/node-context.ts';
 import {contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
@@ -8,12 +8,22 @@ import type {Symptom} from './symptom.ts';
 
 /** Symptoms for a hypothesis: one wrong assumption of a kube-proxy that explains many differences. */
 
-export function otherDetectorSymptom(family: Family, found: string, configured: string): Symptom {
+/** Pods are identified by other means than the settings say; null if they are not. */
+export function otherDetectorThan(
+  {family, detector, masqueradeAll}: Pick<NodeContext, 'family' | 'detector' | 'masqueradeAll'>,
+  seen: SeenDetector,
+): {readonly hypothesis: Hypothesis; readonly symptom: Symptom} | null {
+  const found = describeDetector(seen);
+  const configured = describeDetector(masqueradeAll ? 'all' : detector);
+  if (found === configured) return null;
   const detail = `the rules of most Services treat ${found} as pods, but kube-proxy's settings say ${configured}: kube-proxy runs with other settings than the ones that were read`;
-  return {kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []};
+  return {
+    hypothesis: seen === 'all' ? {masqueradeAll: true} : {masqueradeAll: false, detector: seen},
+    symptom: {kind: 'cluster-cidr-mismatch', family, port: null, detail, expected: [], actual: []},
+  };
 }
 
-export function describeDetector(detector: LocalDetector | 'all'): string {
+export function describeDetector(detector: SeenDetector): string {
   if (detector === 'all') return 'no clients (masqueradeAll)';
   switch (detector.kind) {
     case 'cidr':

@@ -40,11 +40,11 @@ export interface WalkedRules {
   readonly mode: Pick<EffectCase, 'masquerading' | 'isOwnChain'>;
 }
 
-interface ThirdPartyCase<Port extends ServedPort> extends WalkedRules {
-  readonly ports: readonly Port[];
+interface ThirdPartyCase extends WalkedRules {
+  readonly ports: readonly ServedPort[];
   readonly senders: () => SenderGroups;
   /** What is wrong with the rules of a Service port; null where they are the expected ones. */
-  readonly symptomsOf: (item: Port) => readonly Symptom[] | null;
+  symptomsOf(item: ServedPort): readonly Symptom[] | null;
 }
 
 /** A rule that concerns more than 50 Service ports, or more than half of them, is about the node. */
@@ -56,7 +56,7 @@ function maxNamed(ports: number): number {
  * What third-party rules do to Services' packets, in every mode: each class of senders is walked through kube-proxy's rules alone, and
  * through all rules of the node with the replies. Service ports that no third-party rule tells apart are walked once.
  */
-export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPartyCase<Port>): readonly Symptom[] {
+export function analyzeThirdPartyRules(given: ThirdPartyCase): readonly Symptom[] {
   const thirdPartyCase = {...given, sides: {...given.sides, all: routedByMark(given.sides.all, given.context)}};
   const {ports, context, rules, symptomsOf} = thirdPartyCase;
   const tables = thirdPartyTables(thirdPartyCase);
@@ -72,17 +72,17 @@ export function analyzeThirdPartyRules<Port extends ServedPort>(given: ThirdPart
     effects: effectCase(thirdPartyCase),
     effort: {left: maxWalked, questions: maxQuestions, isCut: false},
   };
-  const walk = once((item: Port) => analyzeItem(item, thirdPartyCase, walks));
-  const found = new Map<string, NotedEffect<Port>>();
-  const isSelected = (item: Port): boolean => maySelect(rules.api, item.port.object);
-  const ends = (item: Port): readonly string[] =>
+  const walk = once((item: ServedPort) => analyzeItem(item, thirdPartyCase, walks));
+  const found = new Map<string, NotedEffect>();
+  const isSelected = (item: ServedPort): boolean => maySelect(rules.api, item.port.object);
+  const ends = (item: ServedPort): readonly string[] =>
     (symptomsOf(item) ?? []).flatMap(({kind, endpoint}) => (kind === 'missing-endpoint' ? [] : (endpoint ?? [])));
   for (const group of groupPorts(ports, {context, distinctions, ends}).flatMap(one => partition(one, isSelected)))
     for (const {item, alike} of representatives(group, one => symptomsOf(one) === null || reachesSameKinds(one, thirdPartyCase)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
   // A node may have a rule for each of thousands of pods: what is found of a Service port is sorted once.
-  const byRule = once((item: Port) => {
-    const own = new Map<string, NotedEffect<Port>>();
+  const byRule = once((item: ServedPort) => {
+    const own = new Map<string, NotedEffect>();
     for (const one of walk(item)) noteEffect(own, one, [item]);
     return Map.groupBy(oneForEachRule(own.values()), ({effect}) => ruleKey(effect));
   });
@@ -118,9 +118,9 @@ function routedByMark(side: Side, {facts, family, mark}: NodeContext): Side {
 }
 
 /** An effect with the Service ports that it concerns. */
-interface NotedEffect<Port> {
+interface NotedEffect {
   readonly effect: RuleEffect;
-  readonly items: Set<Port>;
+  readonly items: Set<ServedPort>;
   /** Whom it hits as badly, in words: parts of a kind of client, or the whole kind. */
   readonly hit: Map<string, SourceKind>;
   /** Another finding is about what the rule does in the first place. */
@@ -128,7 +128,7 @@ interface NotedEffect<Port> {
 }
 
 /** One rule is one finding, with the first entry and source that showed it; the one that it harms most comes first. */
-function noteEffect<Port>(all: Map<string, NotedEffect<Port>>, effect: RuleEffect, items: Iterable<Port>): void {
+function noteEffect(all: Map<string, NotedEffect>, effect: RuleEffect, items: Iterable<ServedPort>): void {
   const key = effectKey(effect);
   const known = all.get(key);
   if (known !== undefined && isWorse(known.effect.severity, effect.severity)) return;
@@ -150,7 +150,7 @@ function clientsOf({source: {kind}, senders}: Probe): readonly [string, SourceKi
   return [senders?.text ?? clientNames[kind] ?? '', kind];
 }
 
-function hitSenders({hit}: NotedEffect<unknown>): {readonly hitSenders: readonly string[]} {
+function hitSenders({hit}: NotedEffect): {readonly hitSenders: readonly string[]} {
   const all = [...hit].filter(([name, kind]) => name !== '' && (name === clientNames[kind] || !hit.has(clientNames[kind] ?? name)));
   return {hitSenders: all.map(([name]) => name)};
 }
@@ -164,7 +164,7 @@ function exampleRank({direct, senders}: Probe): number {
  * A rule that refuses packets is one finding, although it may refuse them in several places; what it does to replies is none beside another.
  * Service ports that it harms as much in another place alone are a second one.
  */
-function oneForEachRule<Port>(all: Iterable<NotedEffect<Port>>): readonly NotedEffect<Port>[] {
+function oneForEachRule(all: Iterable<NotedEffect>): readonly NotedEffect[] {
   const ofRules = Map.groupBy(all, ({effect}) => ruleKey(effect));
   return [...ofRules.values()].flatMap(own => {
     const [first, ...others] = own.toSorted((a, b) => (isBefore(a, b) ? -1 : isBefore(b, a) ? 1 : 0));
@@ -189,7 +189,7 @@ function chainKey({kind, rule}: RuleEffect): string {
 }
 
 /** What the rules of one chain do is one finding, with all of them. */
-function oneSymptom<Port extends ServedPort>(alike: readonly NotedEffect<Port>[], family: Family): Symptom {
+function oneSymptom(alike: readonly NotedEffect[], family: Family): Symptom {
   const [first] = alike;
   const items = new Set(alike.flatMap(one => [...one.items]));
   const [item] = items;
@@ -203,7 +203,7 @@ function refuses({kind, isLater}: RuleEffect): boolean {
 }
 
 /** The more severe comes first, then first packets before replies, then that of more Service ports. */
-function isBefore<Port>(a: NotedEffect<Port>, b: NotedEffect<Port>): boolean {
+function isBefore(a: NotedEffect, b: NotedEffect): boolean {
   if (a.effect.severity !== b.effect.severity) return isWorse(a.effect.severity, b.effect.severity);
   const rank = laterRank(a.effect) - laterRank(b.effect);
   return rank === 0 ? a.items.size > b.items.size : rank < 0;

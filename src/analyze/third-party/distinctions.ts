@@ -185,18 +185,18 @@ function collectKey(key: Expression, where: Elements, table: Sets, into: Collect
   }
 }
 
-interface GroupingCase<Port> {
+interface GroupingCase {
   readonly context: NodeContext;
   readonly distinctions: Distinctions;
   /** Where the rules of a Service port lead beside its endpoints. */
-  readonly ends: (item: Port) => readonly string[];
+  readonly ends: (item: ServedPort) => readonly string[];
 }
 
 /** Service ports of one group have entries of the same kinds and meet the same third-party rules. */
-export function groupPorts<Port extends ServedPort>(
-  ports: readonly Port[],
-  {context, distinctions: {ofAddress, ofPort, led}, ends}: GroupingCase<Port>,
-): readonly (readonly Port[])[] {
+export function groupPorts(
+  ports: readonly ServedPort[],
+  {context, distinctions: {ofAddress, ofPort, led}, ends}: GroupingCase,
+): readonly (readonly ServedPort[])[] {
   const {facts, family} = context;
   const pods = podsHere(facts, family);
   const isHere = (text: string): boolean => {
@@ -226,9 +226,9 @@ export function groupPorts<Port extends ServedPort>(
 }
 
 /** A Service port to walk, and those of its group that have the same outcomes. */
-export interface Representative<Port extends ServedPort> {
-  readonly item: Port;
-  readonly alike: readonly Port[];
+export interface Representative {
+  readonly item: ServedPort;
+  readonly alike: readonly ServedPort[];
 }
 
 /**
@@ -236,10 +236,7 @@ export interface Representative<Port extends ServedPort> {
  * stand for themselves. The ones that cost the least to walk come first. Packets that the node's own rules of a Service port lose reach no
  * third-party rule.
  */
-export function representatives<Port extends ServedPort>(
-  ports: readonly Port[],
-  isAsExpected: (item: Port) => boolean,
-): readonly Representative<Port>[] {
+export function representatives(ports: readonly ServedPort[], isAsExpected: (item: ServedPort) => boolean): readonly Representative[] {
   const ordered = ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length);
   const first = ordered.findIndex(isAsExpected);
   const tried = first < 0 ? ordered : ordered.slice(0, first + 1);

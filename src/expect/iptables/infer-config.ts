@@ -4,6 +4,7 @@ import {type Rule, type Ruleset, optionOf} from '../../model/ruleset.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
 import {parseRule} from '../../parse/iptables/rule.ts';
 import {chainsOfRoles, masqueradingChains, parseChainName} from './chain-names.ts';
+import {interfaceDetector, type SeenDetector} from '../node-context.ts';
 import {aboutMinor} from '../patch-releases.ts';
 
 /** What a node's rules show of the kube-proxy that wrote them. Used if there is no other source. */
@@ -20,13 +21,10 @@ export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredCon
   }
   const detectors = all.map(ruleset => usualDetector(ruleset));
   const pods = all.map((ruleset, index) => podDetector(ruleset, detectors[index] ?? null));
-  const cidrs = pods.flatMap(detector => (detector?.kind === 'cidr' ? [detector.value] : []));
   const bit = masqueradeBit(all);
-  const link = pods.find(detector => detector?.kind === 'interface')?.value;
   return {
-    clusterCIDRs: cidrs,
-    ...(link === undefined ? {} : interfaceFields(link)),
-    masqueradeAll: detectors.some(detector => detector?.kind === 'all'),
+    ...detectorFields(pods),
+    masqueradeAll: detectors.includes('all'),
     ...(bit === undefined ? {} : {masqueradeBit: bit}),
     nodePortAddresses: nodePortAddressesOf(all),
     localhostNodePorts: !all.some(ruleset => tail(ruleset).some(rule => negatesLoopback(rule))),
@@ -35,57 +33,60 @@ export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredCon
   };
 }
 
-export type SeenIptablesDetector =
-  | {readonly kind: 'cidr' | 'interface'; readonly value: string}
-  | {readonly kind: 'all'; readonly value: ''};
-
 /** How the rules of most Services distinguish pods from other clients; null if none does. */
-export function usualDetector(ruleset: Ruleset): SeenIptablesDetector | null {
-  const votes = new Map<string, {detector: SeenIptablesDetector; count: number}>();
+export function usualDetector(ruleset: Ruleset): SeenDetector | null {
+  const votes = new Map<string, {detector: SeenDetector; count: number}>();
   for (const chain of masqueradingChains(ruleset)) {
     for (const line of chain.text().split('\n')) {
       if (!line.endsWith('-j KUBE-MARK-MASQ') || !line.includes(' cluster IP"')) continue;
       const detector = detectorIn(line) ?? detectorOf(parseRule(line, {table: 'nat', chain: chain.name, line: 0}));
-      const key = `${detector.kind} ${detector.value}`;
+      const key = JSON.stringify(detector);
       votes.set(key, {detector, count: (votes.get(key)?.count ?? 0) + 1});
       if (chain.name !== 'KUBE-SERVICES') break;
     }
   }
   const usual = [...votes.values()].sort((a, b) => b.count - a.count)[0]?.detector ?? null;
-  return usual?.kind === 'cidr' ? {kind: 'cidr', value: parseCidr(usual.value)?.text ?? usual.value} : usual;
+  return usual !== null && usual !== 'all' && usual.kind === 'cidr' ? cidrDetector(parseCidr(usual.cidr)?.text ?? usual.cidr) : usual;
 }
 
 /** By far most rules begin with the network: to parse each would take longer than all else here. */
-function detectorIn(line: string): SeenIptablesDetector | null {
+function detectorIn(line: string): SeenDetector | null {
   const source = /^-A \S+ ! -s (\S+) -d /.exec(line)?.[1];
-  return source === undefined ? null : {kind: 'cidr', value: source};
+  return source === undefined ? null : cidrDetector(source);
 }
 
-function detectorOf({options}: Rule): SeenIptablesDetector {
+function detectorOf({options}: Rule): SeenDetector {
   const source = options.find(({flag, negated}) => flag === '-s' && negated)?.values[0];
-  if (source !== undefined) return {kind: 'cidr', value: source};
+  if (source !== undefined) return cidrDetector(source);
   const link = options.find(({flag, negated}) => flag === '-i' && negated)?.values[0];
-  return link === undefined ? {kind: 'all', value: ''} : {kind: 'interface', value: link};
+  return link === undefined ? 'all' : interfaceDetector(link);
 }
 
 /** With masqueradeAll, and in a truncated dump, only the bypass for external traffic distinguishes pods from other clients. */
-function podDetector(ruleset: Ruleset, usual: SeenIptablesDetector | null): SeenIptablesDetector | null {
-  return usual === null || usual.kind === 'all' ? externalDetector(ruleset) : usual;
+function podDetector(ruleset: Ruleset, usual: SeenDetector | null): SeenDetector | null {
+  return usual === null || usual === 'all' ? externalDetector(ruleset) : usual;
 }
 
-function externalDetector(ruleset: Ruleset): SeenIptablesDetector | null {
+function externalDetector(ruleset: Ruleset): SeenDetector | null {
   for (const chain of chainsOfRoles(ruleset, ['EXT', 'XLB'])) {
     const rule = chain.text().includes('pod traffic for') || chain.name.startsWith('KUBE-XLB-') ? chain.rules()[0] : undefined;
     const option = rule?.options.find(({flag, negated}) => (flag === '-s' || flag === '-i') && !negated);
-    if (option?.values[0] !== undefined) return {kind: option.flag === '-s' ? 'cidr' : 'interface', value: option.values[0]};
+    if (option?.values[0] !== undefined) return option.flag === '-s' ? cidrDetector(option.values[0]) : interfaceDetector(option.values[0]);
   }
   return null;
 }
 
-export function interfaceFields(link: string): KubeProxyFields {
-  return link.endsWith('+')
-    ? {detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: link.slice(0, -1)}
-    : {detectLocalMode: 'BridgeInterface', bridgeInterface: link};
+function cidrDetector(cidr: string): SeenDetector {
+  return {kind: 'cidr', cidr};
+}
+
+/** The settings by which kube-proxy detects pods as the rules of its families show it. */
+export function detectorFields(seen: readonly (SeenDetector | null)[]): KubeProxyFields {
+  const found = seen.filter(detector => detector !== null && detector !== 'all');
+  const clusterCIDRs = found.flatMap(detector => (detector.kind === 'cidr' ? [detector.cidr] : []));
+  const link = found.find(({kind}) => kind === 'bridge' || kind === 'prefix');
+  if (link?.kind === 'prefix') return {clusterCIDRs, detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: link.name};
+  return link?.kind === 'bridge' ? {clusterCIDRs, detectLocalMode: 'BridgeInterface', bridgeInterface: link.name} : {clusterCIDRs};
 }
 
 /**

@@ -2,7 +2,8 @@ import type {Family} from '../../model/address.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {parseChainName} from '../iptables/chain-names.ts';
-import {type InferredConfig, interfaceFields} from '../iptables/infer-config.ts';
+import {detectorFields, type InferredConfig} from '../iptables/infer-config.ts';
+import {interfaceDetector} from '../node-context.ts';
 import {aboutMinor} from '../patch-releases.ts';
 
 /** What the iptables base rules of IPVS mode show of the kube-proxy that wrote them; null on a node that does not run in this mode. */
@@ -17,13 +18,14 @@ export function inferIpvsConfig(rulesets: ReadonlyMap<Family, Ruleset>): Inferre
         ruleset.chain('nat', 'KUBE-SERVICES')?.text() ?? '',
       ) ?? null,
   );
-  const cidrs = masquerade.flatMap(found => (found?.[1] === 's' ? [found[2] ?? ''] : []));
-  const link = masquerade.find(found => found?.[1] === 'i')?.[2];
+  const detectors = masquerade.map(found => {
+    const [, option, value = ''] = found ?? [];
+    return option === 's' ? ({kind: 'cidr', cidr: value} as const) : option === 'i' ? interfaceDetector(value) : null;
+  });
   const mark = /--set-xmark (0x[0-9a-f]+)/.exec(all.map(ruleset => ruleset.chain('nat', 'KUBE-MARK-MASQ')?.text() ?? '').join('\n'));
   return {
     mode: 'ipvs',
-    clusterCIDRs: cidrs,
-    ...(link === undefined ? {} : interfaceFields(link)),
+    ...detectorFields(detectors),
     masqueradeAll: masquerade.some(found => found !== null && found[1] === undefined && found[3] === 'dst,dst'),
     masqueradeBit: mark === null ? 14 : Math.log2(Number(mark[1])),
     version: fingerprint(all),

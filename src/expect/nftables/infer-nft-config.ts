@@ -2,9 +2,8 @@ import {once} from '../../model/once.ts';
 import {parseCidr} from '../../model/address.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
-import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
-import type {InferredConfig} from '../iptables/infer-config.ts';
-import type {LocalDetector} from '../node-context.ts';
+import {detectorFields, type InferredConfig} from '../iptables/infer-config.ts';
+import {interfaceDetector, type SeenDetector} from '../node-context.ts';
 import {isServiceCIDRRule} from './base-chains.ts';
 import {localhostRejectChain, localhostRejectMap, parseNftName} from './nft-names.ts';
 import {aboutMinor} from '../patch-releases.ts';
@@ -12,17 +11,11 @@ import {aboutMinor} from '../patch-releases.ts';
 /** kube-proxy's settings as its tables show them. Used for nodes without another source. */
 export function inferNftConfig(tables: readonly NftTable[]): InferredConfig {
   if (tables.length === 0) return {};
-  const seen = tables.map(table => {
-    const detector = seenDetector(table);
-    return detector === null ? null : describeSeen(detector);
-  });
+  const seen = tables.map(seenDetector);
   const masqueradeAll = seen.includes('all');
-  const found = masqueradeAll ? tables.map(bypassDetector) : seen;
-  const cidrs = found.flatMap(detector => (detector !== null && detector !== 'all' && detector.kind === 'cidr' ? [detector.cidr] : []));
   return {
     mode: 'nftables',
-    clusterCIDRs: cidrs,
-    ...(found.map(interfaceFields).find(fields => fields.detectLocalMode !== undefined) ?? {}),
+    ...detectorFields(masqueradeAll ? tables.map(bypassDetector) : seen),
     masqueradeAll,
     nftMasqueradeAll: masqueradeAll,
     nftMasqueradeBit: masqueradeBit(tables),
@@ -31,14 +24,6 @@ export function inferNftConfig(tables: readonly NftTable[]): InferredConfig {
     tcpBeLiberal: !tables.some(table => (table.chain('forward')?.ruleCount ?? 0) > 0),
     version: fingerprint(tables),
   };
-}
-
-type Described = ReturnType<typeof describeSeen> | null;
-
-function interfaceFields(detector: Described): KubeProxyFields {
-  if (detector === null || detector === 'all') return {};
-  if (detector.kind === 'bridge') return {detectLocalMode: 'BridgeInterface', bridgeInterface: detector.name};
-  return detector.kind === 'prefix' ? {detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: detector.name} : {};
 }
 
 function masqueradeBit(tables: readonly NftTable[]): number {
@@ -104,13 +89,10 @@ function marksByPort(table: NftTable): boolean {
   return false;
 }
 
-/** How rules distinguish pods from other clients of cluster IPs: by a match, or `all` when no client counts as a pod. */
-type SeenNftDetector = {readonly kind: 'match'; readonly text: string} | {readonly kind: 'all'} | {readonly kind: 'none'};
-
 /** Null if the table does not show it. From 1.36 on, one rule shows it for all Services; before, the majority of their chains decides. */
-export function seenDetector(table: NftTable): SeenNftDetector | null {
+export function seenDetector(table: NftTable): SeenDetector | null {
   if (table.sets.has('hairpin-connections')) return inServicesChain(table);
-  const votes = new Map<string, {readonly seen: SeenNftDetector; count: number}>();
+  const votes = new Map<string, {readonly seen: SeenDetector; count: number}>();
   let chains = 0;
   for (const {name, text} of inner(table)) {
     if (!isInner(table, name)) continue;
@@ -122,16 +104,20 @@ export function seenDetector(table: NftTable): SeenNftDetector | null {
   return chains < 3 ? null : ([...votes.values()].sort((a, b) => b.count - a.count)[0]?.seen ?? null);
 }
 
-function inServicesChain(table: NftTable): SeenNftDetector | null {
+function inServicesChain(table: NftTable): SeenDetector | null {
   const chain = table.chain('services');
   if (chain === undefined) return null;
   return detectorOf(/^ip6? daddr @cluster-ips(.*) meta mark set /m.exec(chain.text()));
 }
 
-function detectorOf(match: RegExpExecArray | null): SeenNftDetector {
-  if (match === null) return {kind: 'none'};
-  const text = (match[1] ?? '').trim();
-  return text === '' ? {kind: 'all'} : {kind: 'match', text};
+/** The detector in the condition of the rule that masquerades other clients. */
+function detectorOf(match: RegExpExecArray | null): SeenDetector {
+  const text = (match?.[1] ?? '').trim();
+  if (match !== null && text === '') return 'all';
+  const link = /^iif(?:name)? != "(.+)"$/.exec(text)?.[1];
+  if (link !== undefined) return interfaceDetector(link);
+  const parsed = parseCidr(/^ip6? saddr != (\S+)$/.exec(text)?.[1] ?? '');
+  return parsed === null ? {kind: 'none'} : {kind: 'cidr', cidr: parsed.text};
 }
 
 function inner(table: NftTable): readonly {readonly name: string; readonly text: string}[] {
@@ -148,22 +134,13 @@ function isInner(table: NftTable, name: string): boolean {
   return leadsOf(table).has(`goto ${name}`);
 }
 
-/** The detector, or `all` for masqueradeAll. */
-export function describeSeen(seen: SeenNftDetector): LocalDetector | 'all' {
-  if (seen.kind !== 'match') return seen.kind === 'all' ? 'all' : {kind: 'none'};
-  const link = /^iif(?:name)? != "(.+)"$/.exec(seen.text)?.[1];
-  if (link !== undefined) return link.endsWith('*') ? {kind: 'prefix', name: link.slice(0, -1)} : {kind: 'bridge', name: link};
-  const cidr = /^ip6? saddr != (\S+)$/.exec(seen.text)?.[1];
-  const parsed = cidr === undefined ? null : parseCidr(cidr);
-  return parsed === null ? {kind: 'none'} : {kind: 'cidr', cidr: parsed.text};
-}
-
 /** The detector in the bypass for pods of external chains, which masqueradeAll does not change; null without such a rule. */
-export function bypassDetector(table: NftTable): LocalDetector | 'all' | null {
+export function bypassDetector(table: NftTable): SeenDetector | null {
   for (const chain of table.chains.values()) {
     if (parseNftName(chain.name)?.role !== 'external') continue;
-    const match = /^(.*?) goto service-\S+ comment "short-circuit pod traffic"/m.exec(chain.text())?.[1];
-    if (match !== undefined) return describeSeen({kind: 'match', text: match.replace(/^(\S+(?: saddr)?) /, '$1 != ')});
+    const text = chain.text().replaceAll(/^(iif(?:name)?|ip6? saddr) /gm, '$1 != ');
+    const match = /^(.*?) goto service-\S+ comment "short-circuit pod traffic"/m.exec(text);
+    if (match !== null) return detectorOf(match);
   }
   return null;
 }
