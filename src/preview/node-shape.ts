@@ -49,8 +49,12 @@ export function nodeShape({setup, configAfter, before, after, expectedOnly, rest
   const places = addressShape([before, after], [...networks, ...contexts.flatMap(podNetworksOf)]);
   const settings = [setup.config, configAfter].map(settingsOf);
   const unforwarded = families.filter(family => forwardingOff(setup.facts, family) !== null);
-  return JSON.stringify([expectedOnly, settings, contexts, places, rest, unforwarded, paths(setup, before, rest)], withoutAddresses);
+  const asked = askedByRules.map(name => setup.facts.network.sysctls?.get(name));
+  return JSON.stringify([expectedOnly, settings, contexts, places, rest, unforwarded, asked, paths(setup, before, rest)], withoutAddresses);
 }
+
+/** What rules may ask the kernel for beside addresses and interfaces: IPsec, queues, and with how many hops the node sends. */
+const askedByRules = ['net.xfrm.states', 'net.xfrm.policies', 'net.netfilter.queues', 'net.ipv4.ip_default_ttl'];
 
 /** Where rules match interfaces, all that tells which packets pass which one. Routes name the node's own networks: such nodes are hardly ever alike. */
 function paths({facts: {network, onLink}}: NodeSetup, {context: {detector}}: WalkedSide, rest: string): string | null {

@@ -129,6 +129,8 @@ describe('a node that differs is walked by itself', () => {
       {'nft.txt': () => 'table ip guard {\n\tchain in {\n\t\ttype filter hook forward priority 0; policy drop;\n\t}\n}\n'},
     ],
     ['forwarding that is off', {sysctls: () => 'net.ipv4.ip_forward = 0\n'}],
+    ['a program that reads a queue of rules', {'asked-by-rules': () => 'net.netfilter.queues = 3\n'}],
+    ['policies of IPsec', {'asked-by-rules': () => 'net.xfrm.states = 2\nnet.xfrm.policies = 6\n'}],
     ['a table of kube-proxy that was left over', {'nft.txt': () => 'table ip kube-proxy {\n\tchain x {\n\t\taccept\n\t}\n}\n'}],
   ])('%s', (_, edits) => {
     const snapshot = edited(snapshotOf('iptables'), edits);

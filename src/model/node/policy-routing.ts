@@ -516,13 +516,13 @@ export function isPodHere({podCIDRs, podAddresses}: NodeFacts, address: Address)
 }
 
 /**
- * The loopback, a dummy device, or a bridge that has containers of the node and nothing else on it, such as docker0. Where the node is a
+ * The loopback, a device that leads nowhere, or a bridge that has containers of the node and nothing else on it, such as docker0. Where the node is a
  * container itself, its uplinks look like the links of such.
  */
 export function leadsToNoNode({network, primaryInterface}: NodeFacts, dev: string | null): boolean {
   const {links} = network;
   const kind = links?.find(({name}) => name === dev)?.kind;
-  if (dev === primaryInterface || kind !== 'bridge') return dev === 'lo' || kind === 'dummy';
+  if (dev === primaryInterface || kind !== 'bridge') return dev === 'lo' || kind === 'dummy' || kind === 'ifb';
   const ports = links?.filter(({master}) => master === dev) ?? [];
   const isContainer = links?.some(({name, isPeerElsewhere}) => name === primaryInterface && isPeerElsewhere) !== false;
   return ports.length === 0 || (!isContainer && ports.every(({isPeerElsewhere}) => isPeerElsewhere));
