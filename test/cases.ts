@@ -18,3 +18,9 @@ export function someOf<Row>(rows: readonly Row[]): readonly Row[] {
   if (!isLong) return rows.filter((_, index) => index % 7 === 0);
   return triesSome && rows.length > 1 ? rows.filter((_, index) => index % 3 === 1) : rows;
 }
+
+/** Every other file, and which half it is depends on the last digit of the commit; the first one without a commit. */
+export function halfOf(files: readonly string[], commit: string): string[] {
+  const turn = Number.parseInt(commit.at(-1) ?? '', 16) || 0;
+  return files.toSorted().filter((_, index) => (index + turn) % 2 === 0);
+}
