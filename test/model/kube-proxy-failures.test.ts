@@ -66,6 +66,10 @@ const lines: readonly (readonly [line: string, cause: string])[] = [
   ['"command failed" err="can\'t use the IPVS proxier: error getting ipset version, error: exit status 1"', 'ipset does not run'],
   ['E1 ipset.go:156] Failed to make sure ip set: &{} exist, error: error creating ipset KUBE-LOOP-BACK, error: exit status 2', 'too old'],
   ['E1 ipset.go:168] Failed to add entry: 10.96.0.10,tcp:53 to ip set: KUBE-CLUSTER-IP, error: exit status 1', '/etc/protocols'],
+  [
+    'E1 proxier.go:1499] Failed to bind service address to dummy device "shop/web:": error bind address: fd00::1cb to interface: kube-ipvs0, err: permission denied',
+    'has an IPv6 address',
+  ],
   ["Failed to execute iptables-restore: exit status 2 (Bad argument `KUBE-SVC-574IYFDEANSYIEBF'", 'a CIDR in its settings is not valid'],
   ["modprobe: ERROR: could not insert 'ip_tables': Exec format error", 'modprobe of the image of kube-proxy cannot load'],
   ["modprobe: ERROR: could not insert 'ip_vs': Exec format error", 'a module is missing'],

@@ -110,6 +110,16 @@ test('a name of kube-proxy that no listed Node has is told', () => {
   expect(answer(process('192.0.2.7'))).not.toContain('takes itself');
 });
 
+test('pods of two nodes with one address are told, and those in the network of one host are not', () => {
+  const pods = (...rows: readonly string[]) => ['NAME   READY  STATUS   RESTARTS  AGE  IP  NODE', ...rows, ''];
+  const lost = 'web-w724s  1/1  Terminating  0  44h  10.244.4.119  node-a';
+  expect(answer(...pods(lost, 'web-wp7jk  1/1  Running  0  101s  10.244.4.119  node-b'))).toContain(
+    'web-w724s (node-a, Terminating), web-wp7jk (node-b, Running) have the address 10.244.4.119',
+  );
+  for (const other of ['web-wp7jk  1/1  Running  0  101s  10.244.4.120  node-b', 'web-wp7jk  1/1  Running  0  101s  10.244.4.119  node-a'])
+    expect(answer(...pods(lost, other))).not.toContain('have the address');
+});
+
 test('a health check without an endpoint is told with what it may mean', () => {
   const health = (count: number) => `$ curl http://node-a:32122/healthz\n{\n  "localEndpoints": ${count}\n}`;
   expect(answer(health(0))).toContain('a health check of kube-proxy says that its node has no endpoint of the Service');

@@ -27,6 +27,12 @@ const noScheduler: KnownFailure = {
     'Correct ipvs.scheduler in the configuration of kube-proxy (rr, lc, sh and the like), or load the module of that name (modprobe ip_vs_NAME) on the node.',
 };
 
+const ofOtherFamily: readonly KnownFailure[] = failures`
+bind address: \S+ to interface: \S+ \S+: permission denied
+  a Service has an IPv6 address, and this kube-proxy serves IPv4 alone, or IPv6 is off on the node (net.ipv6.conf.all.disable_ipv6)
+  Remove the IPv6 address from externalIPs and status.loadBalancer of the Service, or switch IPv6 on and set both families for kube-proxy.
+`;
+
 /** Of rules that the node refuses, the more special ones first. The patterns are what kube-proxy, iptables, nft and Go print. */
 const failuresOfRules: readonly KnownFailure[] = [
   ...failures`
@@ -95,9 +101,14 @@ error getting ipset version
 (?:error creating ipset|Failed to make sure ip set)|ipset v\S+: Unknown argument
   ipset cannot create the sets that the rules of IPVS mode match with: it is too old, or the kernel lacks the type
   Create one by hand on the node (ipset create TRY hash:ip,port,ip comment; ipset destroy TRY): what it answers is the reason. Then update ipset, or load ip_set_hash_ipport, ip_set_hash_ipportip, ip_set_hash_ipportnet, ip_set_hash_ip and ip_set_bitmap_port.
+`,
+  ...ofOtherFamily,
+  ...failures`
 (?:cannot parse '\w+' as a protocol|Failed to add entry: .* to ip ?set)
   ipset cannot write entries of the sets that the rules of IPVS mode match with: mostly its image has no /etc/protocols
   Use an image of kube-proxy with /etc/protocols and /etc/services, or mount those of the node.
+`.map(failure => ({...failure, explainedBy: ofOtherFamily})),
+  ...failures`
 \bip6tables\S* .*host/network \`[\d.]+(?:/\d+)?' not found|\biptables\S* .*host/network \`[\da-f]*:[\da-f:]*(?:/\d+)?' not found
   its rules of one family of addresses have an address of the other, and such a rule makes the whole restore fail
   Find the address that the line names in externalIPs, loadBalancerSourceRanges and status.loadBalancer of the Services (kubectl get services -A -o yaml), or in clusterCIDR and nodePortAddresses of kube-proxy, and remove it.

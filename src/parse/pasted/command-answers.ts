@@ -25,6 +25,7 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     besideTunnel,
     resolversOfPods,
     otherNodeNames,
+    sharedAddresses,
   ];
   return [...toldCauses([...own, ...unmetPeers(own)]), ...martians(own), ...doubledRoutes(own), ...readers.flatMap(read => read(own))];
 }
@@ -208,6 +209,18 @@ const ofHost = /\bhostNetwork\b['"`]*[:=]? *true\b/i;
 /** Words without which no line of a text tells anything here. */
 const telling =
   /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-override/;
+
+/** Pods of two nodes with one address, which is that of no node: one of them was left when its node was lost. */
+function sharedAddresses(lines: readonly string[]): readonly string[] {
+  const placed = podsIn(lines).filter(
+    ({ip, node, status}) => ip !== null && node !== null && !/^(?:Completed|Evicted|Error)$/.test(status),
+  );
+  return [...Map.groupBy(placed, ({ip}) => ip).values()].flatMap(all =>
+    new Set(all.map(({node}) => node)).size < 2
+      ? []
+      : `${someOf(all.map(({name, node, status}) => `${name} (${node}, ${status})`))} have the address ${all[0]?.ip}: packets reach one of them at most, and where one is about to go kube-proxy may take the address for that of both, and write no rule (kubernetes#135266)`,
+  );
+}
 
 /** A name that kube-proxy has by its command line, and no Node of a list. */
 function otherNodeNames(lines: readonly string[]): readonly string[] {

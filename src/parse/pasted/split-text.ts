@@ -257,7 +257,7 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
 /** Of the head that klog, journald and container runtimes write before a message. */
 const maxHead = 200;
 const isLogLine =
-  /^panic: |^\/dev\/stdin:\d+:[\d-]+: Error: |(?:(?:^|[ |\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)\w+\.go:\d+\]|^[WE] (?:\w+\.go:\d+\b|"[A-Z])/;
+  /^panic: |^\/dev\/stdin:\d+:[\d-]+: Error: |(?:(?:^|[ |:\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)\w+\.go:\d+\]|^[WE] (?:\w+\.go:\d+\b|"[A-Z])/;
 /** What nft says of a rule that kube-proxy gave to it. */
 const isRuleOfNft = /^\s*(?:add|insert|create|delete|flush|replace) \w+ ip6? kube-proxy /;
 /** Of a Go panic: the function of kube-proxy that it happened in. */
