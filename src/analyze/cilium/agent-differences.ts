@@ -15,29 +15,32 @@ import {
 } from '../../expect/cilium/promised-frontends.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {headlessLabel, proxyNameLabel, type ServiceObject} from '../../model/api-objects.ts';
-import {canonicalAddress, type Family, familyOf} from '../../model/address.ts';
+import {canonicalAddress, type Family} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
 import {entryText, type ServicePort} from '../../model/service-port.ts';
-import {someOf} from '../../model/text.ts';
+import type {ApiObjects} from '../../model/snapshot.ts';
+import {namespacedName, someOf} from '../../model/text.ts';
 import {type AgentFrontend, usedBackends} from '../../parse/cilium/agent-table.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 
-/** A Service port with the frontends that it should have, by key those that the agent has. */
+/** A Service port with the frontends that it should have, and those of them that the agent has. */
 export interface ComparedPort extends FrontendCase {
   /** Endpoints whose state is open. */
   readonly open: ReadonlySet<string>;
   readonly promised: readonly PromisedFrontend[];
+  readonly found: readonly FoundFrontend[];
 }
 
-export function comparedPort(entry: PortEntry, node: CiliumNode): ComparedPort {
-  return {
-    port: entry.port,
-    node,
-    open: openEndpoints(entry, node),
-    endpoints: ciliumEndpoints(entry, node),
-    promised: promisedFrontends(entry.port, node),
-  };
+export function comparedPort(entry: PortEntry, node: CiliumNode, table: AgentTable): ComparedPort {
+  const {port} = entry;
+  const slices = node.view.slicesOf(serviceKey(port), node.proxy);
+  const promised = promisedFrontends(port, node);
+  const found = promised.flatMap(frontend => {
+    const own = table.get(frontend.key);
+    return own !== undefined && own.namespace === port.namespace && own.service === port.service ? [{frontend, own}] : [];
+  });
+  return {port, node, open: openEndpoints(entry, slices), endpoints: ciliumEndpoints(entry, node, slices), promised, found};
 }
 
 export function ciliumSymptom(
@@ -53,13 +56,13 @@ type AgentTable = ReadonlyMap<string, AgentFrontend>;
 /** What the agent's table has otherwise than the API promises, of the ports of one Service in one family. */
 export function serviceSymptoms(ports: readonly ComparedPort[], table: AgentTable, served: () => ReadonlySet<string>): readonly Symptom[] {
   const refused = refusedService(ports, table, served);
-  return refused === null ? ports.flatMap(port => portSymptoms(port, table)) : [refused];
+  return refused === null ? ports.flatMap(portSymptoms) : [refused];
 }
 
 /** The agent takes nothing of a Service of which one address already belongs to another. */
 function refusedService(ports: readonly ComparedPort[], table: AgentTable, served: () => ReadonlySet<string>): Symptom | null {
   const [first] = ports;
-  if (first === undefined || ports.some(({port, promised}) => promised.some(({key}) => isOwn(table.get(key), port)))) return null;
+  if (first === undefined || ports.some(({found}) => found.length > 0)) return null;
   if (served().has(serviceKey(first.port))) return null;
   const [owner] = ports.flatMap(({promised}) => promised.flatMap(({key}) => table.get(key) ?? []));
   if (owner === undefined) return null;
@@ -68,18 +71,9 @@ function refusedService(ports: readonly ComparedPort[], table: AgentTable, serve
   return {...ciliumSymptom('service-refused', first.port, {detail, service: {namespace, name}}), port: null};
 }
 
-/** Whether a frontend is of the Service of this port. */
-export function isOwn(frontend: AgentFrontend | undefined, {namespace, service}: ServicePort): frontend is AgentFrontend {
-  return frontend !== undefined && frontend.namespace === namespace && frontend.service === service;
-}
-
-function portSymptoms(compared: ComparedPort, table: AgentTable): readonly Symptom[] {
-  const {port, promised} = compared;
-  const found = promised.flatMap(frontend => {
-    const own = table.get(frontend.key);
-    return isOwn(own, port) ? [{frontend, own}] : [];
-  });
-  const policy = policySymptoms(compared, found);
+function portSymptoms(compared: ComparedPort): readonly Symptom[] {
+  const {port, promised, found} = compared;
+  const policy = policySymptoms(compared);
   if (policy.length > 0) return policy;
   const [other] = found.filter(({own}) => !isOfKind(own, port));
   if (other !== undefined) {
@@ -89,10 +83,10 @@ function portSymptoms(compared: ComparedPort, table: AgentTable): readonly Sympt
     return [ciliumSymptom('missing-entry', port, {...texts, entry, severity: 'warning'})];
   }
   const missing =
-    found.length === promised.length ? [] : promised.filter(({key, isOptional}) => !isOptional && !isOwn(table.get(key), port));
+    found.length === promised.length ? [] : promised.filter(one => !one.isOptional && !found.some(({frontend}) => frontend === one));
   if (missing.length > 0 && found.length === 0)
     return [ciliumSymptom('service-not-programmed', port, {detail: 'not programmed on this node: the agent does not have it'})];
-  return [...missingEntries(port, missing), ...backendSymptoms(compared, found)];
+  return [...missingEntries(port, missing), ...backendSymptoms(compared)];
 }
 
 /** By its type the agent knows who may use a frontend, and from where. An address can be that of a load balancer, and external, too. */
@@ -117,8 +111,9 @@ interface FoundFrontend {
 }
 
 /** An agent that has another policy than the API misses a change of the Service: what follows from it is no finding of its own. */
-function policySymptoms(compared: ComparedPort, found: readonly FoundFrontend[]): readonly Symptom[] {
+function policySymptoms(compared: ComparedPort): readonly Symptom[] {
   const {externalTrafficPolicy = 'Cluster', internalTrafficPolicy = 'Cluster'} = compared.port.object.spec ?? {};
+  const {found} = compared;
   const [other] = found.filter(
     ({own}) => own.isExternalLocal !== (externalTrafficPolicy === 'Local') || own.isInternalLocal !== (internalTrafficPolicy === 'Local'),
   );
@@ -147,8 +142,8 @@ function missingEntries(port: ServicePort, missing: readonly PromisedFrontend[])
 }
 
 /** One symptom for each endpoint, whatever the number of frontends that show it. */
-function backendSymptoms(compared: ComparedPort, found: readonly FoundFrontend[]): readonly Symptom[] {
-  const {port, open} = compared;
+function backendSymptoms(compared: ComparedPort): readonly Symptom[] {
+  const {port, open, found} = compared;
   const [extra, lacking] = [new Map<string, FoundFrontend[]>(), new Map<string, FoundFrontend[]>()];
   for (const one of found) {
     const broken = backendBreaches(compared, one.frontend, one.own.backends);
@@ -270,9 +265,17 @@ export function kindApart({type, service, isRemote}: AgentFrontend): string | nu
 /** Frontends of Services that the API does not have, one symptom for each Service, and of addresses that none of its Services has. */
 export function staleFrontends(
   frontends: readonly AgentFrontend[],
-  {family, services, node}: {readonly family: Family; readonly services: ReadonlyMap<string, ServiceObject>; readonly node: CiliumNode},
+  {
+    family,
+    api,
+    node,
+    ports,
+  }: {readonly family: Family; readonly api: ApiObjects; readonly node: CiliumNode; readonly ports: readonly ComparedPort[]},
 ): readonly Symptom[] {
-  const own = frontends.filter(one => kindApart(one) === null && familyOf(one.address) === family);
+  const promised = new Set(ports.flatMap(({port, found}) => found.flatMap(({own}) => (isOfKind(own, port) ? own : []))));
+  const own = frontends.filter(one => !promised.has(one) && kindApart(one) === null);
+  if (own.length === 0) return [];
+  const services = new Map((api.services ?? []).map(service => [namespacedName(service.metadata), service]));
   const byService = Map.groupBy(own, ({namespace, service}) => `${namespace}/${service}`);
   return [...byService].flatMap(([key, all]) => {
     const object = services.get(key);

@@ -21,7 +21,7 @@ import {namespacedName, someOf} from '../../model/text.ts';
 import {type AgentFrontend, frontendKey} from '../../parse/cilium/agent-table.ts';
 import type {NodeAnalysis, NodeInput, UnreadFamily} from '../proxy-mode.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {type ComparedPort, comparedPort, isGlobal, isOwn, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
+import {type ComparedPort, comparedPort, isGlobal, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
 import {keysInMap, type MapCase, mapSymptoms, settingSymptoms} from './map-differences.ts';
 import {traceCiliumPort} from './trace-cilium.ts';
 import {nameOf} from '../../model/finding.ts';
@@ -191,12 +191,11 @@ function comparedFamily(family: Family, input: NodeInput, state: CiliumState): C
   const addresses = [...new Set([...facts.hostIPs, ...(state.nodePortAddresses ?? [])])];
   const cilium: CiliumNode = {name: node.name, object: nodeObject(api, node.name), addresses, state, view, proxy: newestApi};
   const table = new Map(frontends.map(frontend => [frontend.key, frontend]));
-  const ports = entries.map(entry => comparedPort(entry, cilium));
+  const ports = entries.map(entry => comparedPort(entry, cilium, table));
   const served = onceAsked(() => new Set(state.frontends.map(serviceKey)));
-  const services = new Map((api.services ?? []).map(service => [namespacedName(service.metadata), service]));
   const symptoms = [
-    ...[...Map.groupBy(ports, ({port}) => serviceKey(port)).values()].flatMap(own => serviceSymptoms(own, table, served)),
-    ...staleFrontends(frontends, {family, services, node: cilium}),
+    ...[...Map.groupBy(ports, ({port}) => port.object).values()].flatMap(own => serviceSymptoms(own, table, served)),
+    ...staleFrontends(frontends, {family, api, node: cilium, ports}),
     // Pods of some Services alone do not show that there are no others.
     ...(api.pods === null || api.podsOf !== undefined ? [] : hostPortSymptoms({family, node: node.name, pods: api.pods, state, frontends})),
     ...tableSymptoms({family, state, frontends, own: new Set(addresses)}, ports, table),
@@ -215,16 +214,14 @@ function tableSymptoms(
   ports: readonly ComparedPort[],
   table: ReadonlyMap<string, AgentFrontend>,
 ): readonly Symptom[] {
-  const keysOf = ({port, promised}: ComparedPort): readonly string[] =>
-    promised.map(({key}) => key).filter(key => isOwn(table.get(key), port));
   const keys = new Map(given.frontends.map(frontend => [frontend.key, keysInMap(frontend, given.state, table)]));
   const owned = (): ReadonlyMap<string, ServicePort> =>
-    new Map(ports.flatMap(compared => keysOf(compared).map((key): [string, ServicePort] => [key, compared.port])));
+    new Map(ports.flatMap(({port, found}) => found.map(({own}): [string, ServicePort] => [own.key, port])));
   return [
     ...mapSymptoms({...given, keys, ports: owned}),
-    ...ports.flatMap(compared => {
-      const inMap = keysOf(compared).flatMap(key => keys.get(key) ?? []);
-      return settingSymptoms(compared.port, inMap, given.state);
+    ...ports.flatMap(({port, found}) => {
+      const inMap = found.flatMap(({own}) => keys.get(own.key) ?? []);
+      return settingSymptoms(port, inMap, given.state);
     }),
   ];
 }

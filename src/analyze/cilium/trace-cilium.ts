@@ -7,7 +7,7 @@ import {plural} from '../../model/text.ts';
 import type {AgentFrontend} from '../../parse/cilium/agent-table.ts';
 import type {MapEntry} from '../../parse/cilium/lb-map.ts';
 import {sourceNames} from '../outcomes/sources.ts';
-import {type ComparedPort, isComparable, isOwn} from './agent-differences.ts';
+import {type ComparedPort, isComparable} from './agent-differences.ts';
 import {keysInMap} from './map-differences.ts';
 
 type AgentTable = ReadonlyMap<string, AgentFrontend>;
@@ -28,9 +28,8 @@ export function traceCiliumPort(compared: ComparedPort, table: AgentTable): Port
 const leftOut = "the Service's annotation service.cilium.io/node-selector or service.cilium.io/node leaves this node out";
 
 function entryTrace(compared: ComparedPort, frontend: PromisedFrontend, table: AgentTable): EntryTrace | null {
-  const {port, node} = compared;
-  const found = table.get(frontend.key);
-  const own = isOwn(found, port) ? found : null;
+  const {node, found} = compared;
+  const own = found.find(one => one.frontend === frontend)?.own ?? null;
   if (own === null && frontend.isOptional) return null;
   const {entry} = frontend;
   const base = {entry, from: clientOf(compared, frontend)};

@@ -5,7 +5,7 @@ import {uniqueBy} from '../../model/lists.ts';
 import type {ProxyVersion} from '../../model/proxy-config.ts';
 import type {Entry, ServicePort} from '../../model/service-port.ts';
 import {type AgentBackend, frontendKey, usedBackends} from '../../parse/cilium/agent-table.ts';
-import {type ClusterView, type PortEntry, serviceKey} from '../cluster/cluster-view.ts';
+import type {ClusterView, PortEntry} from '../cluster/cluster-view.ts';
 import {endpointSet} from '../cluster/endpoint-sets.ts';
 import {type Allowed, allows, type Breach, breaches, type PromiseInput} from '../cluster/promised.ts';
 import type {CiliumState} from './cilium-node.ts';
@@ -107,14 +107,24 @@ export function isServedHere({metadata}: ServiceObject, {object}: CiliumNode): b
 }
 
 /** The endpoints of a Service port as this Cilium reads them, with the conditions that it takes them for. */
-export function ciliumEndpoints({port, set}: PortEntry, {name, state, view, proxy}: CiliumNode): readonly Endpoint[] {
-  const given = view.slicesOf(serviceKey(port), proxy);
-  const slices = given.map(asCiliumReads);
-  const names = new Set(slices.flatMap(({ports}) => (ports ?? []).map(one => one.name ?? '')));
+export function ciliumEndpoints(
+  {port, set}: PortEntry,
+  {name, state, proxy}: CiliumNode,
+  given: readonly EndpointSliceObject[],
+): readonly Endpoint[] {
   // A name matches a port without one, on either side.
-  const others = [...names].filter(other => other === port.portName || port.portName === '' || other === '');
-  const isPlain = others.length === 1 && others[0] === port.portName && slices.every((slice, index) => slice === given[index]);
-  const more = isPlain ? [] : others.flatMap(other => endpointSet({...port, portName: other}, slices, proxy.version).endpoints);
+  const isOther = (other: string): boolean => other !== port.portName && (port.portName === '' || other === '');
+  const slices = given.map(asCiliumReads);
+  const isPlain = slices.every((slice, index) => slice === given[index] && !(slice.ports ?? []).some(one => isOther(one.name ?? '')));
+  const names = isPlain
+    ? []
+    : uniqueBy(
+        slices.flatMap(({ports}) => (ports ?? []).map(one => one.name ?? '')),
+        one => one,
+      );
+  const more = names
+    .filter(one => one === port.portName || isOther(one))
+    .flatMap(one => endpointSet({...port, portName: one}, slices, proxy.version).endpoints);
   const all = more.length === 0 ? set.endpoints : uniqueBy([...more, ...set.endpoints], ({hostPort}) => hostPort);
   const keepsHints = hasTopology(port.object, state);
   return all
@@ -150,8 +160,7 @@ function asCiliumReads(slice: EndpointSliceObject): EndpointSliceObject {
  * Endpoints, by `ip:port`, whose state is open: those that the API has twice with different content, and those that only the newest agents
  * leave out, by the weight 0 of their slice.
  */
-export function openEndpoints({port, set}: PortEntry, {view, proxy}: CiliumNode): ReadonlySet<string> {
-  const slices = view.slicesOf(serviceKey(port), proxy);
+export function openEndpoints({set}: PortEntry, slices: readonly EndpointSliceObject[]): ReadonlySet<string> {
   const weightless = new Set(
     slices.flatMap(({metadata}) => (metadata.annotations?.['service.cilium.io/weight'] === '0' ? [metadata.name] : [])),
   );
