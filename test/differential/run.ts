@@ -21,7 +21,6 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   // Endpoint changes are known without a walk, or by one probe.
   'analyze/iptables/service-port/endpoint-change.ts': {
     endpointChange: '() => null',
-    hasOtherEndpointsOnly: '() => false',
     lacksEndpointRulesOnly: '() => false',
   },
   'analyze/nftables/service-port/analyze-nft-port.ts': {hasOtherNftEndpointsOnly: '() => false'},

@@ -14,12 +14,12 @@ import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {environmentOf} from '../../outcomes/environment.ts';
 import {isSameOutcome, walkOf} from '../../outcomes/path-outcome.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
-import {entriesOf, packetOf, type Probe, probedNodePortAddresses, probesBeside} from '../../outcomes/probes.ts';
+import {entriesOf, packetOf, probedNodePortAddresses, probesBeside} from '../../outcomes/probes.ts';
 import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {entryOfRule, isEntryRule, PortIndex} from '../rules-of-ports.ts';
-import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from './endpoint-change.ts';
+import {lacksEndpointRulesOnly} from './endpoint-change.ts';
 import {IptablesSemantics} from './iptables-semantics.ts';
 import {hasMatch, isOfAffinity, isOwnChain, type PortCase, type PortDifference, rulesOf} from './port-differences.ts';
 
@@ -42,11 +42,7 @@ export function analyzePort(portCase: PortCase): readonly Symptom[] {
   const changesOutcome = comparePathOutcomes({
     item,
     symptoms,
-    ...probesToWalk(
-      {probes, walk: probeWalks(context, sides)},
-      () => hasOtherEndpointsOnly(portCase) || lacksEndpointRulesOnly(portCase),
-      clientsOf(item),
-    ),
+    ...probesToWalk({probes, walk: probeWalks(context, sides)}, () => lacksEndpointRulesOnly(portCase)),
     semantics: new IptablesSemantics(portCase),
     affinity: differ => affinityRules({item, differences: portCase.differences, symptoms, changesOutcome: differ}),
   });
@@ -59,11 +55,6 @@ export function analyzePort(portCase: PortCase): readonly Symptom[] {
 
 function isOfRanges({chain}: Rule): boolean {
   return parseChainName(chain)?.role === 'FW';
-}
-
-/** Clients that get the same endpoints: with an internal Local policy, those of the cluster IP get others than those of other entries. */
-function clientsOf({port}: PortOnNode): (probe: Probe) => string {
-  return ({entry}) => (port.internalPolicyLocal && entry.kind === 'clusterIP' ? 'internal' : 'external');
 }
 
 /** Endpoints whose chains are there and differ: only their own connections can have changed in a way that others' have not. */

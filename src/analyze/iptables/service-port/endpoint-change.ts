@@ -1,10 +1,10 @@
-import {chainName, parseChainName} from '../../../expect/iptables/chain-names.ts';
+import {chainName} from '../../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../../expect/iptables/service-rules.ts';
 import {hasExternalChains} from '../../../expect/cluster/proxy-versions.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {ChainsByName, Ruleset} from '../../../model/ruleset.ts';
-import type {PortCase, PortDifference} from './port-differences.ts';
+import type {PortCase} from './port-differences.ts';
 import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
 import {chainText} from '../chain-texts.ts';
 
@@ -45,18 +45,6 @@ export function endpointChange(
   // A chain that no rule reaches would be compared as well.
   const missing = endpoints.reachable.filter(({hostPort}) => !before.has(hostPort));
   return missing.some(endpoint => chains.has(item.endpointChain(endpoint))) ? null : {item, own: ownTexts, written};
-}
-
-/**
- * Whether a Service port differs in its endpoints alone. Then every client that reaches an endpoint at all shows the same missing and stale
- * endpoints, and one of them is enough (with an internal Local policy, one of the cluster IP and one of the other entries). With an
- * external Local policy, not all clients of an entry get the same endpoints; and if a rule is missing from a shared chain, such as
- * KUBE-NODEPORTS, one of the entries may not be programmed.
- */
-export function hasOtherEndpointsOnly({item, differences, expected, actual, isBesideBroadRules}: PortCase): boolean {
-  const isOwn = ({owner, rule}: PortDifference): boolean => owner === item && rule.table === 'nat' && parseChainName(rule.chain) !== null;
-  if (isBesideBroadRules || item.port.externalPolicyLocal || !differences.every(isOwn)) return false;
-  return endpointChange(item, expected.rulesOf(item).own, {expected, actual}) !== null;
 }
 
 /**

@@ -1,10 +1,7 @@
-import {mkdtempSync, rmSync} from 'node:fs';
-import {tmpdir} from 'node:os';
-import {join} from 'node:path';
-import {afterAll, describe, expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import {iptablesServiceView} from '../../../../src/analyze/iptables/rules-of-ports.ts';
 import {analyzePort} from '../../../../src/analyze/iptables/service-port/analyze-port.ts';
-import {hasOtherEndpointsOnly, lacksEndpointRulesOnly} from '../../../../src/analyze/iptables/service-port/endpoint-change.ts';
+import {lacksEndpointRulesOnly} from '../../../../src/analyze/iptables/service-port/endpoint-change.ts';
 import type {PortCase} from '../../../../src/analyze/iptables/service-port/port-differences.ts';
 import {compareRulesets} from '../../../../src/compare/compare-rulesets.ts';
 import {ClusterView} from '../../../../src/expect/cluster/cluster-view.ts';
@@ -14,10 +11,6 @@ import {resolveProxyConfig} from '../../../../src/expect/proxy-config.ts';
 import type {EndpointSliceObject} from '../../../../src/model/api-objects.ts';
 import type {ApiObjects, NodeDump} from '../../../../src/model/snapshot.ts';
 import {parseDumps} from '../../../../src/parse/iptables/iptables-save.ts';
-import {readBundle} from '../../../../src/collect/bundle/read-bundle.ts';
-import {buildCluster} from '../../../bench/build-cluster.ts';
-import {withReplacedEndpoints} from '../../../bench/replace-endpoints.ts';
-import {writeApiObjects, writeBundle} from '../../../bench/synthetic-cluster.ts';
 import {expectationOf} from '../../../expectation.ts';
 import {snapshotOf} from '../../../fixtures.ts';
 
@@ -60,67 +53,6 @@ function withNewEndpoint(slice: EndpointSliceObject, index: number): EndpointSli
   if (first === undefined || slice.addressType !== 'IPv4') return slice;
   return {...slice, endpoints: [{...first, addresses: [`10.244.99.${index + 1}`]}, ...others]};
 }
-
-function servicesOf(ports: readonly PortCase[]): readonly string[] {
-  return ports.map(({item}) => item.port.service);
-}
-
-test('one probe shows the same missing and stale endpoints as all probes', async () => {
-  const ports = await portsOfStoppedProxy();
-  const plain = ports.filter(hasOtherEndpointsOnly);
-  expect(servicesOf(plain)).toEqual(expect.arrayContaining(['nodeport', 'sticky']));
-  for (const given of plain) {
-    const symptoms = analyzePort(given);
-    expect(new Set(symptoms.map(({kind}) => kind))).toEqual(new Set(['missing-endpoint', 'stale-endpoint']));
-    expect(symptoms).toEqual(analyzePort({...given, isBesideBroadRules: true, senders: () => ({pods: new Map(), nodes: new Map()})}));
-  }
-});
-
-describe('with an internal Local policy', () => {
-  const temp = mkdtempSync(join(tmpdir(), 'svc-trace-local-'));
-  const cluster = buildCluster({services: 150, endpoints: 4, nodes: 1, seed: 5});
-  writeBundle(temp, cluster);
-  writeApiObjects(temp, withReplacedEndpoints(cluster, 0.5, 3));
-  afterAll(() => rmSync(temp, {recursive: true}));
-
-  const internalOnly = async (change: (dump: string) => string = dump => dump): Promise<readonly PortCase[]> => {
-    const {api, nodes} = await readBundle(temp);
-    return portsThatDiffer(nodes[0], api, change).filter(({item: {port}}) => port.internalPolicyLocal && !port.externalPolicyLocal);
-  };
-
-  test('a probe of the cluster IP and one of the other entries show what all probes do', async () => {
-    const plain = (await internalOnly()).filter(hasOtherEndpointsOnly);
-    expect(plain.some(({item: {port}}) => port.nodePort !== 0)).toBe(true);
-    for (const given of plain) {
-      const symptoms = analyzePort(given);
-      expect(symptoms.length).toBeGreaterThan(0);
-      expect(symptoms).toEqual(analyzePort({...given, isBesideBroadRules: true, senders: () => ({pods: new Map(), nodes: new Map()})}));
-    }
-  });
-
-  test('all probes are walked if clients of the cluster IP get other endpoints than it says', async () => {
-    const [given] = (await internalOnly()).filter(hasOtherEndpointsOnly);
-    const hash = given?.item.port.hash;
-    const strange = `-A KUBE-SVL-${hash} -s 192.0.2.1/32 -j RETURN\n`;
-    const ports = await internalOnly(dump => dump.replace(/(\*nat\n[^*]*)COMMIT/, `$1${strange}COMMIT`));
-    const changed = ports.filter(({item: {port}}) => port.hash === hash);
-    expect(changed).toHaveLength(1);
-    expect(changed.filter(hasOtherEndpointsOnly)).toEqual([]);
-  });
-});
-
-test('all probes are walked for a Service port with an external Local policy', async () => {
-  const ports = await portsOfStoppedProxy();
-  const local = ports.filter(({item: {port}}) => port.externalPolicyLocal);
-  expect(local.length).toBeGreaterThan(0);
-  expect(local.filter(hasOtherEndpointsOnly)).toEqual([]);
-});
-
-test('all probes are walked where anything but the endpoints differs', async () => {
-  const ports = await portsOfStoppedProxy(dump => dump.replace(/^-A KUBE-SEP-.* -j KUBE-MARK-MASQ$\n/gm, ''));
-  expect(ports.length).toBeGreaterThan(0);
-  expect(ports.filter(hasOtherEndpointsOnly)).toEqual([]);
-});
 
 test('an entry that is not programmed is found beside the missing and stale endpoints', async () => {
   const ports = await portsOfStoppedProxy(dump => dump.replace(/^-A KUBE-NODEPORTS .*\/nodeport:.*\n/gm, ''));
