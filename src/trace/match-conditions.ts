@@ -102,8 +102,11 @@ function arrivesByBridge({packet: {origin, inInterface}, environment}: Evaluatio
 
 /** What holds for all numbers of a range alike. */
 function matchBetween({low, high}: PacketValue & {readonly kind: 'between'}, operator: NftOperator, right: Elements): Likelihood {
-  const [asked, all] = [onlyRange(right), compareNumbers(low, operator, right)];
-  const isWhole = asked !== null && (asked[1] < low || asked[0] > high || (asked[0] <= low && high <= asked[1]));
+  const all = compareNumbers(low, operator, right);
+  const asked = right.kind === 'list' ? right.elements.map(({key}) => numberRange(key)) : [null];
+  const isWhole =
+    asked.every(range => range !== null && (range[1] < low || range[0] > high)) ||
+    asked.some(range => range !== null && range[0] <= low && high <= range[1]);
   return isWhole || (operator !== '==' && operator !== '!=' && all === compareNumbers(high, operator, right)) ? all : null;
 }
 

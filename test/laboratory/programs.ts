@@ -1121,4 +1121,28 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
   {name: 'snat-to-other-node', load: [rules('nat', '-I POSTROUTING -s 10.244.11.4/32 -d 10.244.12.0/24 -j SNAT --to-source 172.18.0.12')]},
   {name: 'snat-to-a-pod', load: [rules('nat', '-I POSTROUTING -o cali5 -j SNAT --to-source 10.244.11.4')]},
   {name: 'traced', load: [rules('raw', '-I PREROUTING -j TRACE'), rules('filter', '-I FORWARD -j NFLOG')], ...decided},
+  {name: 'nft-few-hops', load: [nftChain('forward priority 0; policy accept;', 'ip ttl { 0, 1 } drop')], ...decided},
+  {
+    name: 'nft-other-protocols',
+    load: [nftChain('forward priority 0; policy accept;', 'meta protocol vlan drop', 'ether type arp drop', 'meta pkttype other drop')],
+    ...decided,
+  },
+  {
+    name: 'nft-original-node-port',
+    load: [nftChain('forward priority 0; policy accept;', 'meta l4proto tcp ct original proto-dst 30080 drop')],
+  },
+  {
+    name: 'local-ports-closed',
+    load: [rules('mangle', '-A PREROUTING -p tcp -m multiport --dports 30081,30082 -m addrtype --dst-type LOCAL -j DROP')],
+  },
+  {name: 'replies-to-one-pod', load: [rules('filter', '-I FORWARD -m conntrack --ctorigsrc 10.244.11.4 --ctdir REPLY -j DROP')]},
+  {
+    name: 'set-of-ports',
+    load: [
+      ipset('create pr bitmap:port range 8000-9000', 'add pr 8080'),
+      rules('filter', '-I FORWARD -i eth0 -p tcp -m set --match-set pr dst -j DROP'),
+    ],
+  },
+  {name: 'rule-by-uplink', load: [sh('ip rule add iif eth0 to 10.244.11.0/24 blackhole pref 50')]},
+  {name: 'rule-of-nodes', load: [sh('ip rule add from 172.18.0.0/16 to 10.244.0.0/16 unreachable pref 50')]},
 ];

@@ -226,6 +226,7 @@ const names: ReadonlyMap<string, FieldName> = new Map([
   ['meta mark', 'mark'],
   ['meta nfproto', 'nfproto'],
   ['meta protocol', 'ethertype'],
+  ['ether type', 'ethertype'],
   ['meta pkttype', 'packet type'],
   ['meta time', 'time'],
   ['meta rtclassid', 'realm'],

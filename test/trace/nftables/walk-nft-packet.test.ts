@@ -281,6 +281,11 @@ test('a packet that no process of the node sends has no owner, whatever the oper
 test.each([
   ['ip ttl < 5 drop', 'passes'],
   ['ip ttl >= 5 drop', 'DROP'],
+  ['ip ttl { 0, 1 } drop', 'passes'],
+  ['ip ttl != { 0, 1 } drop', 'DROP'],
+  ['ip ttl { 1, 64 } drop', 'UNDECIDED'],
+  ['ether type arp drop', 'passes'],
+  ['ether type ip drop', 'DROP'],
   ['ct helper "ftp" drop', 'passes'],
   ['ct helper != "ftp" drop', 'passes'],
   ['ct label "4" drop', 'passes'],
