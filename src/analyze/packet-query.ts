@@ -4,7 +4,15 @@ import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
 import {holds, intervalsOf} from '../model/intervals.ts';
 import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
-import {crowdedLinks, isOnUplink, misledTo, routeOfServices, strangeHop} from '../model/node/policy-routing.ts';
+import {
+  crowdedLinks,
+  downTunnel,
+  gatewayInPlaceOfLink,
+  isOnUplink,
+  misledTo,
+  routeOfServices,
+  strangeHop,
+} from '../model/node/policy-routing.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {someOf} from '../model/text.ts';
@@ -209,6 +217,9 @@ function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, podsOn, find}: Other
     const strange = strangeHop(facts, {address, node}, {isOfNode: own => nodeOf(own) !== null, nodeAt: nodeOf});
     const isNear = find(node)?.facts.hostIPs.some(text => isOnUplink(facts, parseAddress(text))) === true;
     if (strange !== null && isNear) return `${strange.hop}, which is the address of no Node`;
+    const tunnel = downTunnel(facts);
+    const gateway = tunnel === null ? null : gatewayInPlaceOfLink(facts, address, {mark: 0});
+    if (gateway !== null) return `the default gateway ${gateway}, while ${tunnel}, the tunnel to other nodes, is down`;
   } else if (isPod) {
     const link = crowdedLinks(facts, address.family, podsOn?.(node, address.family) ?? []).find(({addresses}) =>
       addresses.includes(address.text),
@@ -223,12 +234,14 @@ const sideOf = once((node: PacketNode): Side => {
   return {iptables: [...(iptables === null ? [] : [iptables]), ...others], nft, environment: settingOf(node).environment};
 });
 
-/** Why what a node sends to an address on another one is lost: it takes a tunnel, and rules of one of them stop what carries it. */
+/** Why what a node sends to an address on another one is lost: it takes a tunnel that is down there, or rules of one of them stop what carries it. */
 function lostInTunnel(from: PacketNode, to: PacketNode, address: Address): string | null {
   const {family} = address;
   const route = routeOfServices(from.facts, address);
   const dev = route.kind === 'unicast' ? from.facts.network.links?.find(({name}) => name === route.dev) : undefined;
   if (dev?.vxlan == null) return null;
+  const down = downTunnel(to.facts);
+  if (down !== null) return `${down}, the tunnel of ${to.node.name} to other nodes, is down`;
   const stopAt = (node: PacketNode, peer: PacketNode) =>
     stoppedTunnels({side: sideOf(node), facts: node.facts, family}, [hostIP(peer.facts, family) ?? '']).map(stop => ({node, ...stop}));
   const [lost] = [

@@ -1086,6 +1086,7 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
   // What carries packets of pods between nodes, and links beside the one of the nodes' addresses.
   {name: 'overlay', load: overlay, ...decided},
   {name: 'overlay-dropped-on-arrival', load: [...overlay, rules('filter', '-I INPUT -p udp --dport 8472 -j DROP')]},
+  {name: 'overlay-down', load: [...overlay, sh('ip link set flannel.1 down')], isIPv4Only: true},
   {name: 'overlay-refused-to-leave', load: [...overlay, rules('filter', '-I OUTPUT -p udp --dport 8472 -j REJECT')]},
   {name: 'overlay-of-a-banned-node', load: [...overlay, rules('raw', '-I PREROUTING -s 172.18.0.12/32 -p udp -j DROP')]},
   {

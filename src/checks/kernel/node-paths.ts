@@ -4,7 +4,7 @@ import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {bitsOf, type Address, contains, families, type Family, parseAddress} from '../../model/address.ts';
 import {groupBy, partition} from '../../model/lists.ts';
 import {type BridgePorts, podPorts} from '../../model/node/bridges.ts';
-import {type Link, type NodeFacts, type RouteResult, unknownRoute} from '../../model/node/node-facts.ts';
+import {type RouteResult, unknownRoute} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
 import type {CommandLine} from '../../model/text.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
@@ -16,7 +16,7 @@ import {parseInterval} from '../../parse/nftables/address-list.ts';
 import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
 import {
   crowdedLinks,
-  downPodLinks,
+  downTunnel,
   isOnUplink,
   leadsToNoNode,
   leavesByUplink,
@@ -286,20 +286,6 @@ export function podsAstray(context: NodeCheckContext, family: Family): readonly 
   );
   const isOther = ({node}: Unrouted): boolean => node !== context.node.name;
   return isRouted || downTunnel(context.facts) !== null || unroutedPods(context, family, hasOwn).some(isOther) ? astray : [];
-}
-
-/**
- * A tunnel with an address where all such are down: the kernel took their routes away. One of WireGuard may be the administrator's, unless
- * its address is among those of pods.
- */
-export function downTunnel(facts: NodeFacts): string | null {
-  const {network, onLink = []} = facts;
-  const tunnels = (network.links ?? []).filter(({kind}) => kind === 'vxlan' || kind === 'geneve' || kind === 'wireguard');
-  if (tunnels.some(({isUp}) => isUp)) return null;
-  const ofPods = downPodLinks(facts, []);
-  const isOfPlugin = ({kind, name}: Link): boolean =>
-    kind === 'wireguard' ? ofPods.includes(name) : onLink.some(own => own.name === name);
-  return tunnels.find(isOfPlugin)?.name ?? null;
 }
 
 /**

@@ -1,6 +1,6 @@
 import {internalIPs} from '../../expect/api-index.ts';
 import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
-import {asksUplinkFor, isLocalRouteMissing, isLoopbackDown} from '../../model/node/policy-routing.ts';
+import {asksUplinkFor, downTunnel, isLocalRouteMissing, isLoopbackDown} from '../../model/node/policy-routing.ts';
 import {hostIP, isIPv6Off, missingTable, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
 import {partition} from '../../model/lists.ts';
@@ -10,7 +10,6 @@ import {run} from '../commands/commands.ts';
 import {downWays, isRefusal, misroutedPackets, podsWithoutLink, refusedClients, refusedPods, unroutedServices} from './policy-routes.ts';
 import {
   defaultRoute,
-  downTunnel,
   familiesOnNode,
   linksOfTooMany,
   misledPods,

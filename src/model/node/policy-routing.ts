@@ -138,6 +138,20 @@ export function downPodLinks(facts: NodeFacts, pods: readonly Address[]): readon
 }
 
 /**
+ * A tunnel with an address where all such are down: the kernel took their routes away. One of WireGuard may be the administrator's, unless
+ * its address is among those of pods.
+ */
+export function downTunnel(facts: NodeFacts): string | null {
+  const {network, onLink = []} = facts;
+  const tunnels = (network.links ?? []).filter(({kind}) => kind === 'vxlan' || kind === 'geneve' || kind === 'wireguard');
+  if (tunnels.some(({isUp}) => isUp)) return null;
+  const ofPods = downPodLinks(facts, []);
+  const isOfPlugin = ({kind, name}: Link): boolean =>
+    kind === 'wireguard' ? ofPods.includes(name) : onLink.some(own => own.name === name);
+  return tunnels.find(isOfPlugin)?.name ?? null;
+}
+
+/**
  * Where packets of Services go, with any source: rules for an address of the node itself, as nodes with several interfaces have, are for what
  * its processes send from that address.
  */
