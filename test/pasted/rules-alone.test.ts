@@ -312,6 +312,14 @@ describe('the first line of check says what rules without API objects show', () 
     expect(said(refused, refused.replaceAll('web', 'api'))).toContain(
       'each of 2 Service ports refuses connections: for kube-proxy it has no endpoint: shop/api:http (node port 30100), shop/web:http (',
     );
+    // Of many, the first line has the names alone, and is not cut.
+    const long = ['api', 'a-service-with-quite-a-long-name', 'another-one-whose-name-is-as-long'].map(name =>
+      refused.replaceAll('web', name),
+    );
+    expect(said(refused, ...long)).toMatch(
+      /: each of 4 Service ports refuses .*: shop\/\S+:http, shop\/\S+:http(?:, shop\/\S+:http)? and [12] more/,
+    );
+    expect(said(refused, ...long)).not.toContain('node port');
   });
 
   const pods = '-A FORWARD -s 10.244.0.0/16 -j ACCEPT';

@@ -18,12 +18,12 @@ export function closedEntries(traces: readonly PortTrace[]): readonly string[] {
     }),
   );
   return [...Map.groupBy(closed, ({why}) => why)].map(([why, all]) => {
-    const byName = [...Map.groupBy(all, ({name}) => name)].map(([name, own]) => {
+    // The first line has no place for the entries of many.
+    const byName = [...Map.groupBy(all, ({name}) => name)].map(([name, own], _, {length}) => {
       const entries = own.map(({at}) => at);
-      return `${name} (${someOf(entries, {max: 2})})`;
+      return length > 2 ? name : `${name} (${someOf(entries, {max: 2})})`;
     });
     const names = someOf(byName, {max: 3, noun: 'Service port'});
-    // The first line may have no place for all names.
     return byName.length === 1 ? `${names} ${why}` : `each of ${plural(byName.length, 'Service port')} ${why}: ${names}`;
   });
 }

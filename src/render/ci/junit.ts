@@ -24,6 +24,7 @@ export const junit: Renderer = (report, options) => {
       ...made,
       failing: made.findings.filter(analyze),
       outdated: made.name === nodeName ? older.get(suite.name) : undefined,
+      isOutdated: older.has(suite.name),
     })),
   }));
   const all = suites.flatMap(({cases}) => cases);
@@ -144,6 +145,8 @@ interface EvaluatedCase extends Case {
   readonly failing: readonly Finding[];
   /** Of a node: the findings of its Services show that its rules are older than the API. */
   readonly outdated: Cause | undefined;
+  /** Of a Service of such a node. */
+  readonly isOutdated: boolean;
 }
 
 /** The states of a test case, in order of precedence. */
@@ -169,12 +172,16 @@ function timeOf(cases: readonly EvaluatedCase[]): string {
 }
 
 function caseLines(suite: string, made: EvaluatedCase): readonly string[] {
-  const {name, findings, failing, outdated, error = '', skipped = '', wait, causes} = made;
+  const {name, findings, failing, outdated, isOutdated, error = '', skipped = '', wait, causes} = made;
   const [first] = failing;
   const cause = first === undefined ? undefined : causes?.get(first);
   const follows = cause === undefined ? '' : ` (likely from ${cause.code} ${cause.name})`;
   const open = `    <testcase classname="${attribute(suite)}" name="${attribute(name)}" time="${timeOf([made])}"`;
-  const text = findingTexts(findings, {style: styleOf(false), width: Infinity, max: 20, spread: true}).join('\n\n');
+  // What explains a hundred findings of a node is told once, with what to do: CI keeps files of hundreds of megabytes for nobody.
+  const isExplained = name !== nodeName && (isOutdated || (cause !== undefined && failing.every(finding => causes?.has(finding))));
+  const text = isExplained
+    ? findings.map(({code, message}) => `${code} ${message}`).join('\n')
+    : findingTexts(findings, {style: styleOf(false), width: Infinity, max: 20, spread: true}).join('\n\n');
   const why = outdated === undefined ? [] : [outdated.message];
   const told = [...(wait === undefined ? [] : [waitText(wait)]), ...why, ...(text === '' ? [] : [text])].join('\n\n');
   const codes = failing.length === 0 ? 'outdated' : [...new Set(failing.map(({code}) => code))].join(' ');

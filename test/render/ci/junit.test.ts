@@ -105,8 +105,12 @@ test('a failure that likely follows from another finding of its node names it', 
   const effects = ['a', 'b', 'c'].map(name => findingOf('node-a', `shop/${name}`, {message: `${name} lost an endpoint`}));
   const text = junit(reportOf({nodes: ['node-a'], services: ['shop/a', 'shop/b', 'shop/c'], findings: [...effects, cause]}), plain);
   expect(text).toContain('message="a lost an endpoint (likely from ST505 kube-proxy-not-syncing)"');
+  // What to do is told once, by the cause: a cluster of stopped nodes has many thousands of these.
+  expect(text).toContain('>ST202 a lost an endpoint</failure>');
+  expect(text.match(/^ {2}do {8}/gm)).toHaveLength(1);
   const alone = junit(reportOf({nodes: ['node-a'], services: ['shop/a'], findings: effects.slice(0, 1)}), plain);
   expect(alone).toContain('message="a lost an endpoint"');
+  expect(alone.match(/^ {2}do {8}/gm)).toHaveLength(1);
 });
 
 test('the schema rejects invalid JUnit reports', async () => {
