@@ -211,11 +211,16 @@ const what: Readonly<Record<string, string | Words>> = {
     'allowed-client-dropped': 'clients that loadBalancerSourceRanges allow are dropped',
     'ranges-not-configured': 'clients are dropped as if there were loadBalancerSourceRanges',
   }),
-  ST211: byVariant('packets are masqueraded wrongly', {
-    'to-itself': 'pods cannot reach themselves through a Service',
-    'not-masqueraded': 'packets are not masqueraded, and their answers may be lost',
-    masqueraded: "packets are masqueraded, endpoints see the node's address in place of the client's",
-  }),
+  ST211: (finding, block) => {
+    const packets = `packets${atEntry(finding, block)} are`;
+    return finding.variant === 'to-itself'
+      ? 'pods cannot reach themselves through a Service'
+      : finding.variant === 'not-masqueraded'
+        ? `${packets} not masqueraded, and their answers may be lost`
+        : finding.variant === 'masqueraded'
+          ? `${packets} masqueraded, endpoints see the node's address in place of the client's`
+          : (finding.gist ?? `${packets} masqueraded wrongly`);
+  },
   ST212: (finding, block) => {
     const what = 'hang or leave the node in place of a refusal';
     return finding.service === undefined
@@ -235,7 +240,7 @@ const what: Readonly<Record<string, string | Words>> = {
     finding.variant === 'misnamed-chain'
       ? 'the chain of an endpoint has not the name that kube-proxy gives it'
       : `a rule that kube-proxy did not write ${finding.severity === 'error' ? 'takes packets' : 'changes packets'}${where(finding, block)}`,
-  ST217: 'a rule is missing',
+  ST217: ({gist}) => gist ?? 'a rule is missing',
   ST219: "the load balancer's health checks are blocked",
   ST301: ({gist = "a base chain does not lead to kube-proxy's chains", variant}) =>
     variant === 'no-service-works' ? "kube-proxy's chains are not called, Services do not work" : gist,

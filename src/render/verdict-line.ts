@@ -81,8 +81,10 @@ function isSameFault(cause: Cause, first: Cause): boolean {
   const isOfBoth = cause.isOfNode && first.isOfNode && cause.family !== first.family && cause.code === first.code;
   // What was moved to another address is missing there, and still answers where it was.
   const isMoved = cause.code === 'ST205' && ['ST201', 'ST206'].includes(first.code) && isOfOneService(cause, first);
+  // A policy is broken on each node in another way, as the endpoints are.
+  const isOfPolicy = cause.code === 'ST207' && first.code === 'ST207' && isOfOneService(cause, first);
   const isOfItsNodes = cause.nodes.every(node => first.nodes.includes(node));
-  return isOfItsNodes && (isOfBoth || isMoved || cause.roots.some(root => first.roots.includes(root)));
+  return isOfPolicy || (isOfItsNodes && (isOfBoth || isMoved || cause.roots.some(root => first.roots.includes(root))));
 }
 
 function isOfOneService({services: [one, ...more]}: Cause, {services: [other, ...others]}: Cause): boolean {

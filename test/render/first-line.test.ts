@@ -269,6 +269,11 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').replace(['-A KUBE-SERVICES', '198.51.100.10/32'], '198.51.100.10', '198.51.100.19'),
     ],
     [
+      // Two nodes have an endpoint, and the third should drop.
+      'shop/nodeport on node-a, node-b: packets through its node port 30080 are balanced by the Cluster policy, and should be by the Local policy (ST207); 3 errors',
+      given => given.service('shop/nodeport', ({spec, ...rest}) => ({...rest, spec: {...spec, externalTrafficPolicy: 'Local'}})),
+    ],
+    [
       'shop/zonal on node-a, node-b, node-c: port http is not programmed, connections fail (ST201); 6 errors on 3 of 3 nodes',
       given =>
         given.service('shop/zonal', ({spec, ...rest}) => ({
@@ -411,6 +416,22 @@ test('where virtual servers do not tell whose they were, the first line has thei
   given.deleteService('shop/web');
   const says = 'node-a: 10.96.1.1:80/TCP still answers, and the API has no such Service (ST205)';
   expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(says);
+});
+
+test('in IPVS mode the entry is named whose packets are not masqueraded', async () => {
+  const given = await scenario('ipvs/1.36');
+  const sets = (await snapshotOf('ipvs/1.36')).nodes[0]?.read('ipset-save')?.toString() ?? '';
+  given.file('node-a', 'ipset-save', sets.replace('add KUBE-NODE-PORT-TCP 30080\n', ''));
+  expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(
+    'shop/nodeport on node-a: packets at its node port 30080 are not masqueraded, and their answers may be lost (ST211)',
+  );
+});
+
+test('in nftables mode the effect of a rule that is missing is said', async () => {
+  const given = await nftScenario(replaced(/^.*ip daddr @cluster-ips reject.*\n/m, ''));
+  expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(
+    'node-a: connections to ports that a cluster IP does not have hang instead of being refused (ST217)',
+  );
 });
 
 test('in IPVS mode a flushed table filter is the cause of the source ranges that are not enforced', async () => {

@@ -111,8 +111,9 @@ function analyzeOwnPorts({members, missingServers}: IpvsPortDifferences, symptom
   const missing = members.filter(({role, kind}) => role === 'KUBE-IPVS-IPS' && kind === 'missing');
   if (missing.length === 0 || missingServers.length > 0 || symptoms.has('missing-entry')) return;
   const addresses = missing.map(({member}) => member).join(', ');
-  const detail = `ports of the node itself can be reached at ${addresses}: the set that blocks them lacks the address`;
-  symptoms.say({kind: 'missing-rule', severity: 'warning', detail, expected: evidenceOf(missing), actual: []}, 'own ports');
+  const gist = `ports of the node itself can be reached at ${addresses}`;
+  const detail = `${gist}: the set that blocks them lacks the address`;
+  symptoms.say({kind: 'missing-rule', severity: 'warning', detail, gist, expected: evidenceOf(missing), actual: []}, 'own ports');
 }
 
 /** Differences that no symptom explains and that change no outcome. */

@@ -94,7 +94,10 @@ function analyzeForward(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[
   });
 }
 
-function filterLoss(leftBaseRules: LeftBaseRules, rule: Rule): Pick<BaseRuleSymptom['symptom'], 'kind' | 'severity' | 'detail'> | null {
+function filterLoss(
+  leftBaseRules: LeftBaseRules,
+  rule: Rule,
+): Pick<BaseRuleSymptom['symptom'], 'kind' | 'severity' | 'detail' | 'gist'> | null {
   const {expected, actual} = leftBaseRules;
   if (rule.target?.name === 'ACCEPT') {
     if (actual.chain('filter', 'FORWARD')?.policy !== 'DROP') return null;
@@ -105,9 +108,8 @@ function filterLoss(leftBaseRules: LeftBaseRules, rule: Rule): Pick<BaseRuleSymp
   }
   if (rule.chain === 'KUBE-FIREWALL') {
     if (!changesChain(leftBaseRules, 'KUBE-FIREWALL')) return null;
-    const detail =
-      'packets to 127.0.0.0/8 from other hosts are not dropped: services on the loopback address can be reached by hosts on the same network';
-    return {kind: 'missing-rule', severity: 'warning', detail};
+    const effect = 'services on the loopback address can be reached by hosts on the same network';
+    return {kind: 'missing-rule', severity: 'warning', ...withEffect('packets to 127.0.0.0/8 from other hosts are not dropped', effect)};
   }
   if (!expected.context.invalidDrop || actual.chain('filter', 'KUBE-FORWARD') === undefined) return null;
   const detail = 'INVALID packets are not dropped: connections may be reset under load, unless nf_conntrack_tcp_be_liberal is set';
@@ -313,8 +315,9 @@ function analyzeMarkDrop(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom
   if (broken.length === 0) return [];
   const chains = [actual.chain('nat', 'KUBE-MARK-DROP'), actual.chain('filter', 'KUBE-FIREWALL')];
   const rules = chains.flatMap(chain => chain?.rules() ?? []).slice(0, 6);
-  const detail = `${broken.join('; ')}: packets that loadBalancerSourceRanges or a Local traffic policy keep out are not dropped (the kubelet up to 1.26 writes these rules)`;
-  return [{symptom: {kind: 'missing-rule', severity: 'warning', detail, expected: [], actual: rules}, explained: []}];
+  const gist = 'packets that loadBalancerSourceRanges or a Local traffic policy keep out are not dropped';
+  const detail = `${broken.join('; ')}: ${gist} (the kubelet up to 1.26 writes these rules)`;
+  return [{symptom: {kind: 'missing-rule', severity: 'warning', detail, gist, expected: [], actual: rules}, explained: []}];
 }
 
 function isMarkedForDropping({port, endpoints}: PortOnNode): boolean {
