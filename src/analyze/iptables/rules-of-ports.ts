@@ -11,7 +11,7 @@ import {joinChains} from './chain-texts.ts';
 
 /** Whether a rule matches the packets of this entry. */
 export function isEntryRule(rule: Rule, entry: Entry): boolean {
-  if (destinationPort(rule) !== String(entry.port)) return false;
+  if (matchOptionOf(rule, '--dport') !== String(entry.port)) return false;
   return entry.address === null
     ? rule.chain === 'KUBE-NODEPORTS' || rule.chain === 'KUBE-EXTERNAL-SERVICES'
     : destinationHost(rule) === entry.address;
@@ -19,17 +19,13 @@ export function isEntryRule(rule: Rule, entry: Entry): boolean {
 
 /** The address and port, or the node port, that a rule of a shared chain matches, for a message. */
 export function entryOfRule(rule: Rule): string {
-  const port = destinationPort(rule) ?? 'any port';
+  const port = matchOptionOf(rule, '--dport') ?? 'any port';
   if (rule.chain === 'KUBE-NODEPORTS') return `node port ${port}`;
   return joinHostPort(destinationHost(rule) ?? 'any address', port);
 }
 
-function destinationPort(rule: Rule): string | undefined {
-  return rule.matches.flatMap(match => match.options).find(({flag}) => flag === '--dport')?.values[0];
-}
-
 function destinationHost(rule: Rule): string | undefined {
-  return rule.options.find(({flag}) => flag === '-d')?.values[0]?.split('/')[0];
+  return optionOf(rule, '-d')?.split('/')[0];
 }
 
 /** kube-proxy's comments begin with the name of the Service port; null for a rule that names none. */

@@ -10,6 +10,7 @@ import {baseRuleProbes} from '../outcomes/base-rule-packets.ts';
 import {parseNftName} from '../../expect/nftables/nft-names.ts';
 import {formatAddress, parseAddress} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
+import {holds} from '../../model/intervals.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {anyPort} from '../../trace/side.ts';
 import {directProbe, whose} from '../outcomes/probes.ts';
@@ -20,7 +21,7 @@ import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {isServiceCIDRRule, networksIn, serviceRangeRule} from '../../expect/nftables/base-chains.ts';
 import type {Severity, Variant} from '../../model/finding.ts';
 import type {NftChain, NftRule} from '../../model/nft-ruleset.ts';
-import {mergeAddresses, parseInterval} from '../../parse/nftables/address-list.ts';
+import {addressesIn, mergeAddresses} from '../../parse/nftables/address-list.ts';
 import {unmasqueraded} from '../symptoms/node-symptoms.ts';
 
 /** What the loss of a base rule means. */
@@ -163,16 +164,13 @@ export function analyzeClusterIPsCheck(baseRulesCase: NftBaseRulesCase): readonl
   return chain?.complete === true ? outdatedRange(baseRulesCase, rules) : [];
 }
 
-function holdsEndpoint({expected}: NftBaseRulesCase, ranges: readonly string[]): boolean {
-  const networks = ranges.map(text => parseInterval(text));
+function holdsEndpoint({expected: {context, ports}}: NftBaseRulesCase, ranges: readonly string[]): boolean {
+  const networks = addressesIn(ranges, context.family);
   const inside = (address: string): boolean => {
     const parsed = parseAddress(address);
-    return (
-      parsed !== null &&
-      networks.some(network => network?.family === parsed.family && network.low <= parsed.value && parsed.value <= network.high)
-    );
+    return parsed?.family === context.family && holds(networks, parsed.value);
   };
-  return expected.ports.some(({endpoints, port}) =>
+  return ports.some(({endpoints, port}) =>
     [...endpoints.reachable.map(({address}) => address), ...port.externalIPs, ...port.loadBalancerVIPs].some(inside),
   );
 }
@@ -300,8 +298,6 @@ function textsOf(rules: readonly RuleText[], {expected, actual}: NftCase): reado
   return texts;
 }
 
-type TableChange = OutcomeChange;
-
 /** A rule that concerns more Service ports than this is about the node. */
 const maxNamed = 3;
 
@@ -344,7 +340,7 @@ function describe({what, rule: {chain: name}}: NftPortDifference): string {
 }
 
 function ofPort(
-  changes: readonly TableChange[],
+  changes: readonly OutcomeChange[],
   name: string,
   base: {readonly family: Symptom['family']; readonly expected: readonly RuleText[]; readonly actual: readonly RuleText[]},
 ): Symptom {

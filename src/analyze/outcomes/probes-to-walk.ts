@@ -1,4 +1,6 @@
 import type {NodeContext} from '../../expect/node-context.ts';
+import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
+import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {OutcomeCase} from './compare-endpoints.ts';
 import {environmentOf} from './environment.ts';
 import type {BothWalks, ProbeComparison} from './path-outcome.ts';
@@ -42,4 +44,19 @@ function reachesOthers({expected, actual}: ProbeComparison): boolean {
   return (
     isServed && (should.some(endpoint => !actual.destinations.has(endpoint)) || does.some(endpoint => !expected.destinations.has(endpoint)))
   );
+}
+
+/**
+ * The endpoints that the rules of a node name by `ip:port`. One that the API does not have is like the others, and on no node: whether it
+ * is local matters only for its own connections. Null for a Service port without endpoints.
+ */
+export function endpointsByName({cluster: [like], reachable}: CategorizedEndpoints): ((hostPort: string) => Endpoint) | null {
+  if (like === undefined) return null;
+  const known = new Map(reachable.map(endpoint => [endpoint.hostPort, endpoint]));
+  return hostPort => {
+    const found = known.get(hostPort);
+    if (found !== undefined) return found;
+    const {address, port} = splitHostPort(hostPort);
+    return {...like, address, port: Number(port), hostPort, nodeName: null, chainName: undefined};
+  };
 }

@@ -5,7 +5,7 @@ import {hasExternalChains} from '../../../expect/cluster/proxy-versions.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {ChainsByName, Ruleset} from '../../../model/ruleset.ts';
 import type {PortCase} from './port-differences.ts';
-import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
+import {endpointsByName} from '../../outcomes/probes-to-walk.ts';
 import {chainText} from '../chain-texts.ts';
 
 /** A Service port whose own chains on a node are exactly those that kube-proxy writes for other endpoints: the usual state of a kube-proxy that stopped. */
@@ -25,17 +25,11 @@ export function endpointChange(
 ): EndpointChange | null {
   const {port, endpoints} = item;
   const chains = actual.tables.get('nat')?.chains;
-  if (chains === undefined || !hasExternalChains(expected.context.version)) return null;
-  const known = new Map(endpoints.reachable.map(endpoint => [endpoint.hostPort, endpoint]));
-  const writtenIn = (chain: string): readonly Endpoint[] | null => {
-    const found = endpointsIn(chain, chains);
-    return found === null || endpoints.cluster[0] === undefined
-      ? null
-      : found.map(hostPort => known.get(hostPort) ?? withAddress(endpoints.cluster[0] as Endpoint, hostPort));
-  };
-  const cluster = writtenIn(chainName('SVC', port.hash));
-  const local = writtenIn(chainName('SVL', port.hash));
-  if (cluster === null || local === null || cluster.length === 0) return null;
+  const endpointAt = endpointsByName(endpoints);
+  if (chains === undefined || endpointAt === null || !hasExternalChains(expected.context.version)) return null;
+  const cluster = endpointsIn(chainName('SVC', port.hash), chains)?.map(endpointAt) ?? [];
+  const local = endpointsIn(chainName('SVL', port.hash), chains)?.map(endpointAt);
+  if (local === undefined || cluster.length === 0) return null;
   // In 1.24 a chain of the Service port drops packets of external clients if no endpoint is local.
   if (port.externalPolicyLocal && local.length > 0 !== endpoints.local.length > 0) return null;
   const before = new Set(cluster.map(({hostPort}) => hostPort));
@@ -86,11 +80,6 @@ function lastWordAfter(before: string, text: string): string | null {
   const at = text.lastIndexOf(before);
   const word = text.slice(at + before.length);
   return at < 0 || word === '' || /\s/.test(word) ? null : word;
-}
-
-function withAddress(like: Endpoint, hostPort: string): Endpoint {
-  const {address, port} = splitHostPort(hostPort);
-  return {...like, address, port: Number(port), hostPort, chainName: undefined};
 }
 
 /** Whether the endpoints of both sides have the same order, and the same of them are local: then no rule of theirs moved. */

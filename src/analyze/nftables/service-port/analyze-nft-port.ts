@@ -2,10 +2,9 @@ import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts'
 import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
-import {splitHostPort} from '../../../parse/iptables/comparable-rule.ts';
 import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
-import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
+import {endpointsByName, probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {type Probe, probesBeside} from '../../outcomes/probes.ts';
 import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
@@ -126,16 +125,13 @@ function findStaleNftEntries({item, differences, expected, view}: NftPortCase, s
  */
 export function hasOtherNftEndpointsOnly({item, differences, expected, actual}: NftPortCase): boolean {
   const {port, endpoints} = item;
-  const [like] = endpoints.cluster;
-  if (like === undefined || endpoints.reachable.length !== endpoints.cluster.length) return false;
+  const endpointAt = endpointsByName(endpoints);
+  if (endpointAt === null || endpoints.reachable.length !== endpoints.cluster.length) return false;
   if (!actual.complete) return false;
   // Other elements may be at its addresses, and its own sets may have other attributes.
   if (!differences.every(({owner, what, rule}) => owner === item && (what !== 'set' || actual.set(rule.chain) === undefined))) return false;
-  const known = new Map(endpoints.cluster.map(endpoint => [endpoint.hostPort, endpoint]));
-  const writtenIn = (chain: string): readonly Endpoint[] =>
-    endpointsOf(chain, actual).map(hostPort => known.get(hostPort) ?? withAddress(like, hostPort));
-  const cluster = writtenIn(item.names.service);
-  const local = port.internalPolicyLocal || port.externalPolicyLocal ? writtenIn(item.names.local) : [];
+  const cluster = endpointsOf(item.names.service, actual).map(endpointAt);
+  const local = port.internalPolicyLocal || port.externalPolicyLocal ? endpointsOf(item.names.local, actual).map(endpointAt) : [];
   if (cluster.length === 0) return false;
   const written: NftPort = {...item, endpoints: {cluster, local, reachable: cluster, hasAny: true}};
   const does = expected.objectsOf(written);
@@ -169,12 +165,6 @@ function endpointsOf(chain: string, actual: NftTable): readonly string[] {
 
 function chainText(chain: string, actual: NftTable): string {
   return actual.chain(chain)?.text() ?? '';
-}
-
-/** On no node: whether it is local matters only for its own connections. */
-function withAddress(like: Endpoint, hostPort: string): Endpoint {
-  const {address, port} = splitHostPort(hostPort);
-  return {...like, address, port: Number(port), hostPort, nodeName: null, chainName: undefined};
 }
 
 /**
