@@ -90,6 +90,12 @@ describe('real servers of IPVS', () => {
     expect(said(list + one.replaceAll('10.96.1.1', '10.96.9.9').replace('-Ln', '-Ln -t 10.96.9.9:80'))).toBe('');
   });
 
+  test('of a Service without a ready endpoint are told, by the address of the Service', () => {
+    expect(said(services + endpoints('<none>') + one)).toContain(
+      'virtual server 10.96.1.1:80 sends to 10.244.1.5:8080, and kubectl lists no ready endpoint for it',
+    );
+  });
+
   test('that two lists show otherwise are told, with the line of each', () => {
     const part = one.replace('-Ln', '-Ln -t 10.96.1.1:80');
     expect(said(`${part}\nnode-b\n${servers(server('10.96.1.1:80', ''))}`)).toBe(

@@ -3,6 +3,7 @@ import {uniqueBy} from '../../model/lists.ts';
 import {keptWith, once} from '../../model/once.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
+import type {ServiceName} from '../../model/finding.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import {namespacedName, plural, servicePortText, someOf} from '../../model/text.ts';
 import {parseConntrack} from '../../parse/conntrack.ts';
@@ -82,20 +83,13 @@ const listedOf = once((node: NodeDump) => listedIn(linesOf(node)));
 
 /** Endpoints that rules for all clients send to, and that what kubectl printed in the same text does not list for the Service. */
 export function staleBesideLists(node: NodeDump, traces: readonly PortTrace[]): readonly StaleEndpoint[] {
-  const {endpoints: lists, services} = listedOf(node);
-  const namespaces = Map.groupBy(
-    uniqueBy(traces, ({service}) => namespacedName(service)),
-    ({service}) => service.name,
-  );
-  const byAddress = new Map(services.flatMap(({name, clusterIPs}) => clusterIPs.map(address => [address, name])));
+  const listed = listedOf(node);
+  const keysOf = keysInLists(listed, traces);
   return traces.flatMap(trace => {
     const {node: name, family, service, entries} = trace;
-    // Without its namespace a name may be that of another Service.
-    const isAlone = namespaces.get(service.name)?.length === 1;
-    const own = service.namespace === 'ipvs' ? byAddress.get(service.name) : namespacedName(service);
-    const list = lists.get(own ?? '') ?? (isAlone ? lists.get(service.name) : undefined) ?? new Set();
-    const listed = [...list].filter(end => end.startsWith('[') === (family === 'IPv6'));
-    if (name !== node.name || listed.length === 0) return [];
+    const [list = new Set<string>()] = keysOf(service).flatMap(key => listed.endpoints.get(key) ?? []);
+    const own = [...list].filter(end => end.startsWith('[') === (family === 'IPv6'));
+    if (name !== node.name || own.length === 0) return [];
     // A Local policy may send to what is about to go, and is in no list.
     const sent = entries.flatMap(({entry, endpoints}) => (entry.kind === 'clusterIP' ? endpoints : []));
     const stale = uniqueBy(
@@ -104,13 +98,26 @@ export function staleBesideLists(node: NodeDump, traces: readonly PortTrace[]): 
         ({hostPort, share, pick}) =>
           isShown(hostPort) &&
           (share !== null || service.namespace !== 'ipvs') &&
-          !listed.includes(hostPort) &&
+          !own.includes(hostPort) &&
           !/^(?:KUBE-SVL-|local-)/.test(pick?.chain ?? ''),
       ),
       ({hostPort}) => hostPort,
     );
-    return stale.map(endpoint => ({trace, endpoint, listed}));
+    return stale.map(endpoint => ({trace, endpoint, listed: own}));
   });
+}
+
+/** The names that a Service of rules may have in what kubectl lists: without its namespace one may be that of another Service. */
+function keysInLists({services}: Listed, traces: readonly PortTrace[]): (service: ServiceName) => readonly string[] {
+  const namespaces = Map.groupBy(
+    uniqueBy(traces, ({service}) => namespacedName(service)),
+    ({service}) => service.name,
+  );
+  const byAddress = new Map(services.flatMap(({name, clusterIPs}) => clusterIPs.map(address => [address, name])));
+  return service => [
+    ...(service.namespace === 'ipvs' ? [byAddress.get(service.name) ?? ''] : [namespacedName(service)]),
+    ...(namespaces.get(service.name)?.length === 1 ? [service.name] : []),
+  ];
 }
 
 /** The text may leave out where the chain of an endpoint leads. */
@@ -126,9 +133,8 @@ interface StaleEndpoint {
 
 function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
   const stale = staleBesideLists(node, traces).map(({trace: {service, port, entries}, endpoint: {hostPort}, listed: own}) => {
-    const name = service.namespace === 'ipvs' ? `virtual server ${joinHostPort(service.name, port.port)}` : servicePortText(service, port);
     return {
-      text: `${name} sends to ${hostPort}, which is none of the endpoints that kubectl lists (${someOf(own)})`,
+      text: `${inRulesName(service, port)} sends to ${hostPort}, which is none of the endpoints that kubectl lists (${someOf(own)})`,
       about: [hostPort, ...addressesOf(entries)],
     };
   });
@@ -136,16 +142,20 @@ function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[
 }
 
 /** Services of which kubectl lists no ready endpoint, and whose cluster IPs lead to some. */
-function servedWithoutList({name: node}: NodeDump, {empty}: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
-  return traces.flatMap(({node: own, service, port, entries}) => {
-    // Without its namespace a name may be that of another Service.
-    const isAlone = traces.every(({service: {namespace, name}}) => name !== service.name || namespace === service.namespace);
-    if (own !== node || !(empty.has(namespacedName(service)) || (isAlone && empty.has(service.name)))) return [];
+function servedWithoutList({name}: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
+  if (listed.empty.size === 0) return [];
+  const keysOf = keysInLists(listed, traces);
+  return traces.flatMap(({node, service, port, entries}) => {
+    if (node !== name || !keysOf(service).some(key => listed.empty.has(key))) return [];
     const sent = entries.flatMap(({entry, endpoints}) => (entry.kind === 'clusterIP' ? endpoints.map(({hostPort}) => hostPort) : []));
     if (sent.length === 0) return [];
-    const text = `${servicePortText(service, port)} sends to ${someOf([...new Set(sent)])}, and kubectl lists no ready endpoint for it: kube-proxy does not follow, or these pods are about to go and still serve`;
+    const text = `${inRulesName(service, port)} sends to ${someOf([...new Set(sent)])}, and kubectl lists no ready endpoint for it: kube-proxy does not follow, or these pods are about to go and still serve`;
     return {text, about: [...sent, ...addressesOf(entries)]};
   });
+}
+
+function inRulesName(service: ServiceName, port: PortTrace['port']): string {
+  return service.namespace === 'ipvs' ? `virtual server ${joinHostPort(service.name, port.port)}` : servicePortText(service, port);
 }
 
 function addressesOf(entries: PortTrace['entries']): readonly string[] {
