@@ -5,6 +5,8 @@ const changelog = `# Changelog
 
 ## [Unreleased]
 
+Nothing is released yet.
+
 ### Added
 
 - b

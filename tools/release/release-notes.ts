@@ -8,8 +8,11 @@ export function releaseNotes(changelog: string, version: string): string {
 function sectionOf(changelog: string, heading: string): string | undefined {
   const sections = changelog.split(/^## /m).slice(1);
   const found = sections.find(section => section.startsWith(`[${heading}]`));
-  return found
-    ?.replace(/^.*\n/, '')
-    .replace(/^\[[^\]]+\]: .*$/gm, '')
-    .trim();
+  return (
+    found
+      // What stands above the first change is about the file.
+      ?.replace(/^.*?(?=^(?:### |- ))/ms, '')
+      .replace(/^\[[^\]]+\]: .*$/gm, '')
+      .trim()
+  );
 }

@@ -1,5 +1,5 @@
 import {constants} from 'node:buffer';
-import {existsSync, readdirSync} from 'node:fs';
+import {existsSync, globSync, readdirSync} from 'node:fs';
 import {basename, dirname, join, resolve} from 'node:path';
 import process from 'node:process';
 import type {Readable} from 'node:stream';
@@ -92,18 +92,14 @@ const maxShown = 100_000;
 
 const emptyInput = 'standard input is empty: pipe a bundle or a dump into it, as in "iptables-save | kubectl svc-trace packet --from - …"';
 
-/** The bundles in a folder that is none itself, or in those just below it. */
-function bundlesIn(folder: string, depth = 2): readonly string[] {
-  if (folder === '-' || depth < 0 || !isDirectory(folder) || isBundle(folder)) return [];
+/** The bundles in a folder that is none itself, or further below it, where only their objects tell them from sources of programs. */
+function bundlesIn(folder: string): readonly string[] {
+  if (folder === '-' || !isDirectory(folder) || isBundle(folder)) return [];
   const paths = readdirSync(folder).map(name => join(folder, name));
-  return paths
-    .filter(existsSync)
-    .flatMap(path => (isDirectory(path) ? (isBundle(path) ? path : bundlesIn(path, depth - 1)) : isArchive(path) ? path : []))
-    .sort();
-}
-
-function isArchive(path: string): boolean {
-  return /\.(?:tgz|tar\.gz|tar)$/.test(path);
+  const own = paths.filter(path => (/\.(?:tgz|tar\.gz|tar)$/.test(path) ? !isDirectory(path) : isDirectory(path) && isBundle(path))).sort();
+  if (own.length > 0) return own;
+  const below = globSync('{*,*/*}/*/api/services.json', {cwd: folder, exclude: name => basename(name) === 'node_modules'});
+  return below.map(file => join(folder, dirname(dirname(file)))).sort();
 }
 
 function isBundle(path: string): boolean {

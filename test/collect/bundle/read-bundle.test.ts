@@ -140,6 +140,11 @@ test('a folder with a bundle further below is refused with the path of the bundl
   await expect(readBundle(root)).rejects.toThrow(`is a folder of 1 bundle: ${join(root, 'ticket/dumps/bundle')}. Name it`);
 });
 
+test('folders of sources that are called api and nodes are no bundles below a folder', async () => {
+  const root = folder.bundle({'package/lib/api/index.js': '', 'src/run/nodes/read.ts': '', 'node_modules/a/b/api/services.json': '{}'});
+  await expect(readBundle(root)).rejects.toThrow('is no bundle: it has neither api/services.json nor');
+});
+
 describe('an archive', () => {
   test.each([
     ['bundle.tgz', true, 'with a top folder', ['bundle']],
