@@ -26,6 +26,7 @@ import {
   isUnroutedHere,
   leavesByUplink,
   otherUplink,
+  isAskedElsewhere,
   podLink,
   routedAstray,
   routingCause,
@@ -205,16 +206,22 @@ function switchesOf({sysctls}: NetworkFacts): readonly string[] {
 }
 
 /** The part of `kernelObstacle` about packets that come from elsewhere and go elsewhere. */
-function forwardingObstacle({network}: NodeFacts): NonNullable<Environment['obstacle']> {
+function forwardingObstacle(facts: NodeFacts): NonNullable<Environment['obstacle']> {
+  const {network} = facts;
   const isMixed = new Set(switchesOf(network).map(name => sysctlNumber(network, name))).size > 1;
   return (packet, environment) => {
-    const {family, destination, inInterface, virtual} = packet;
+    const {family, source, destination, original, connection, inInterface, virtual} = packet;
     const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
     // IPVS sends packets on by itself. The kernel forwards the replies, which arrive from where the endpoint is.
     const dev = virtual === undefined ? inInterface : (environment.interfaceOf?.(destination) ?? null);
     if (isMixed && virtual === undefined) askSource(packet, environment);
     // IPv4 has a switch for each interface, which the one for all writes to.
-    const own = family === 'IPv4' && dev !== null ? `net.ipv4.conf.${dev}.forwarding` : null;
+    const isElsewhere =
+      virtual === undefined &&
+      connection?.direction !== 'reply' &&
+      original != null &&
+      isAskedElsewhere(facts, {source, asked: original.destination, dev});
+    const own = family === 'IPv4' && dev !== null && !isElsewhere ? `net.ipv4.conf.${dev}.forwarding` : null;
     const value = own === null ? null : sysctlNumber(network, own);
     if (value !== 0 && (value !== null || sysctlNumber(network, all) !== 0)) return null;
     return `the node forwards no ${virtual === undefined ? 'such packets' : 'replies'} (${value === 0 ? own : all} is 0)`;

@@ -379,19 +379,22 @@ function withShares(
   areOfPods: boolean,
 ): readonly RuleEffect[] {
   if (!areOfPods) return found.map(({effect}) => effect);
-  const byRule = Map.groupBy(found, ({effect}) => effectKey(effect));
+  const takenOf = ({effect: {isLater}, outcome}: (typeof found)[number]): number =>
+    outcome.probability * (isLater === true ? (outcome.lost?.share ?? 1) : 1);
+  const taken = new Map(
+    [...Map.groupBy(found, ({effect}) => effectKey(effect))].map(([key, own]) => {
+      const share = Math.min(
+        1,
+        own.map(takenOf).reduce((sum, each) => sum + each, 0),
+      );
+      const [endpoint, ...others] = new Set(own.map(({outcome}) => outcome.destination));
+      return [key, {share, endpoint: others.length === 0 && share < 0.999 ? endpoint : null}] as const;
+    }),
+  );
   return found.map(({effect}) => {
+    const {share, endpoint} = taken.get(effectKey(effect)) ?? {share: 0, endpoint: null};
     if (!losingKinds.has(effect.kind)) return effect;
-    const own = byRule.get(effectKey(effect)) ?? [];
-    const lost = ({effect: {isLater}, outcome}: (typeof own)[number]): number =>
-      outcome.probability * (isLater === true ? (outcome.lost?.share ?? 1) : 1);
-    const share = Math.min(
-      1,
-      own.reduce((sum, each) => sum + lost(each), 0),
-    );
-    const [endpoint, ...others] = new Set(own.map(({outcome}) => outcome.destination));
-    const isOfOne = effect.kind === 'forward-blocked' && share < 0.999 && others.length === 0;
-    return {...effect, share, ...(isOfOne && endpoint != null ? {endpoint} : {})};
+    return {...effect, share, ...(endpoint != null && effect.kind === 'forward-blocked' ? {endpoint} : {})};
   });
 }
 

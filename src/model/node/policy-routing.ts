@@ -406,6 +406,12 @@ export function podLink({network}: NodeFacts, address: Address): string | null {
   return way.kind === 'unicast' && !isDefaultWay(usual, way, address.family) ? way.dev : null;
 }
 
+/** What a pod of another node sends to an address of this one comes by the interface that has it, whatever leads back to the pod. */
+export function isAskedElsewhere(facts: NodeFacts, {source, asked, dev}: {source: Address; asked: Address; dev: string | null}): boolean {
+  const home = homeOf(facts, asked);
+  return home !== null && home !== dev && !isPodHere(facts, source);
+}
+
 /** The interface that has an address, or whose network holds it. */
 function homeOf(facts: NodeFacts, asked: Address): string | null {
   const isOwn = ({name, network}: {readonly name: string; readonly network: string}): boolean =>
