@@ -56,6 +56,20 @@ describe('a client', () => {
   });
 });
 
+test.each([
+  '[root@host2 ~]# nslookup example.org 10.96.0.10\n;; connection timed out; no servers could be reached',
+  '$ dig @10.96.0.10 example.org\n\n; <<>> DiG 9.18 <<>>\n;; connection timed out; no servers could be reached',
+  ';; communications error to 10.96.0.10#53: timed out',
+])('the DNS of the cluster that does not answer is told by its cluster IP: %s', line => {
+  const dns = [
+    'NAME       TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)          AGE',
+    'kube-dns   ClusterIP   10.96.0.10   <none>        53/UDP,53/TCP    5m',
+    '',
+  ];
+  expect(answer(...dns, line)).toContain('10.96.0.10:53 is the cluster IP of kube-dns');
+  expect(answer(...dns, line.replace('10.96.0.10', '192.0.2.53'))).not.toContain('is the cluster IP');
+});
+
 describe('the address of a load balancer', () => {
   const balanced = [
     'speaker-2fgtr of metallb-system runs',

@@ -21,11 +21,13 @@ const forms: readonly RegExp[] = [
   /\bcurl: \(\d+\) Failed connect to (?<host>\S+):(?<port>\d+); (?<why>.+)$/,
   /\bConnecting to (?:\S+ \S+\|)?(?<host>\d[\d.]+)(?: \([^)]*\))?[:|]:?(?<port>\d+)\W* failed: (?<why>.+)$/,
   /\bconnect (?<why>ECONNREFUSED|ETIMEDOUT) (?<host>[\d.]+):(?<port>\d+)/,
+  /\bcommunications error to (?<host>[\d.]+)#(?<port>\d+): (?<why>timed out|connection refused)/,
   /\bhost='(?<host>[^']+)', port=(?<port>\d+)\).*(?<why>Connection refused|timed out)/,
 ];
 
-/** What a command prints on the lines below it. */
+/** What a command prints on the lines below it. Without a port it asks DNS. */
 const brokenForms: readonly RegExp[] = [
+  /\b(?:nslookup \S+ |dig .*@)(?<host>\d[\d.]+)\b.*;; (?:connection )?(?<why>timed out)/,
   /\btelnet (?<host>[\w.-]+) (?<port>\d+) .*\btelnet: .*(?<why>Connection refused|timed out|No route to host)/,
   /\bConnecting to (?:\S+ \()?(?<host>\d[\d.]+):(?<port>\d+)\)? .*\bwget: .*(?<why>Connection refused|timed out|No route to host)/,
 ];
@@ -36,13 +38,13 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
     const text = undecorate(line).trim();
     const below = [text, ...lines.slice(at + 1, at + 4)].join(' ');
     const found = [...forms.map(form => form.exec(text)), ...brokenForms.map(form => form.exec(below))].find(one => one !== null);
-    const {host = '', port, why = ''} = found?.groups ?? {};
-    return port === undefined ? [] : [{host, port: Number(port), why: why.replace(/\.$/, '')}];
+    const {host, port = '53', why = ''} = found?.groups ?? {};
+    return host === undefined ? [] : [{host, port: Number(port), why: why.replace(/\.$/, '')}];
   });
 }
 
 const mayFail =
-  /\btcp\d? \S*\d:\d+: |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet /;
+  /\btcp\d? \S*\d:\d+: |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet |nslookup |dig |communications error/;
 
 type ListedEnds = Pick<Listed, 'services' | 'endpoints' | 'headless'>;
 
