@@ -118,8 +118,11 @@ test('a name of kube-proxy that no listed Node has is told', () => {
   const nodes = ['NAME     STATUS   ROLES    AGE   VERSION', 'node-a   Ready    <none>   33d   v1.20.2', ''];
   const process = (name: string) => `root  22974  0.2  /usr/local/bin/kube-proxy --cluster-cidr=10.244.0.0/16 --hostname-override=${name}`;
   expect(answer(...nodes, process('192.0.2.7'))).toContain(
-    'kube-proxy takes itself for 192.0.2.7 (--hostname-override), and kubectl lists no',
+    'kube-proxy takes itself for 192.0.2.7 (hostnameOverride), and kubectl lists no',
   );
+  const config = (name: string) => `kind: KubeProxyConfiguration\nhostnameOverride: "${name}"`;
+  expect(answer(...nodes, config('192.0.2.7'))).toContain('kube-proxy takes itself for 192.0.2.7');
+  for (const name of ['', '$(NODE_NAME)', 'node-a']) expect(answer(...nodes, config(name))).not.toContain('takes itself');
   expect(answer(...nodes, process('node-a'))).not.toContain('takes itself');
   expect(answer(process('192.0.2.7'))).not.toContain('takes itself');
 });

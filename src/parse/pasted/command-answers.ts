@@ -2,6 +2,7 @@ import {plural, someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
 import {martians} from './kernel-lines.ts';
 import {podsIn} from './listed-pods.ts';
+import {settingsIn} from './listed-ranges.ts';
 import {ofNames} from './object-relations.ts';
 import {doubledRoutes} from './listed-state.ts';
 import {toldCauses, wordsOfCauses} from './told-causes.ts';
@@ -208,7 +209,7 @@ const ofHost = /\bhostNetwork\b['"`]*[:=]? *true\b/i;
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-override/;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-?[Oo]verride/;
 
 /** Pods of two nodes with one address, which is that of no node: one of them was left when its node was lost. */
 function sharedAddresses(lines: readonly string[]): readonly string[] {
@@ -222,14 +223,14 @@ function sharedAddresses(lines: readonly string[]): readonly string[] {
   );
 }
 
-/** A name that kube-proxy has by its command line, and no Node of a list. */
+/** A name that kube-proxy has by its settings, and no Node of a list. */
 function otherNodeNames(lines: readonly string[]): readonly string[] {
   const nodes = lines.flatMap(line => /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d/.exec(line)?.[1] ?? []);
-  const names = lines.flatMap(line => /\bproxy\b.* --hostname-override[= ]"?([\w.-]+)/.exec(line)?.[1] ?? []);
+  const names = settingsIn(lines, 'hostnameOverride', 'hostname-override').filter(name => /^[\w.-]+$/.test(name));
   const other = [...new Set(names)].filter(name => nodes.length > 0 && !nodes.includes(name));
   return other.map(
     name =>
-      `kube-proxy takes itself for ${name} (--hostname-override), and kubectl lists no such Node (${someOf(nodes)}): it finds no endpoint on its node, so that Services with a Local policy get nothing there`,
+      `kube-proxy takes itself for ${name} (hostnameOverride), and kubectl lists no such Node (${someOf(nodes)}): it finds no endpoint on its node, so that Services with a Local policy get nothing there`,
   );
 }
 

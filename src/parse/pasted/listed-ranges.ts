@@ -87,7 +87,7 @@ const toldNetwork =
 export const nodeRow = /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d\S*\s+(\d+\.\d+\.\d+\.\d+)\s/;
 
 /** The values that a ConfigMap, `/configz` or the command line of kube-proxy gives to a setting; empty if the text has none of them. */
-function settingsIn(lines: readonly string[], field: string, flag: string): readonly string[] {
+export function settingsIn(lines: readonly string[], field: string, flag: string): readonly string[] {
   const isOfKubeProxy = lines.some(line => /KubeProxyConfiguration|kubeproxy\.config\.k8s\.io/.test(line));
   const ofFile = new RegExp(`(?:^\\s*|[{,]\\s*")${field}"?: *"?([^\\s"}]*)`);
   const ofFlag = new RegExp(`\\b(?:kube-|hyperkube )proxy\\b.* --${flag}[= ]"?([^\\s"}]*)`);
