@@ -115,6 +115,7 @@ describe('in IPVS mode', () => {
     expect(said(one('ipvsadm -Ln -t 10.96.1.1:80'))).toContain(
       'ipvs/10.96.1.1 (cluster IP 10.96.1.1:80) refuses connections: the virtual server has no real server',
     );
+    expect(said(one('ipvsadm -Ln -t 10.96.1.1:80'))).not.toContain('no real server is shown');
     expect(said(one('ipvsadm -Ln | grep 10.96.1.1'))).not.toContain('refuses');
     expect(said(one('ipvsadm -Ln -t 10.96.1.1:80 | head -3'))).not.toContain('refuses');
   });

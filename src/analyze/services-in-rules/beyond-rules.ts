@@ -1,6 +1,6 @@
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
-import {matchOptionOf, type Ruleset} from '../../model/ruleset.ts';
+import {matchOptionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
 import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import type {NodeDump} from '../../model/snapshot.ts';
@@ -134,19 +134,23 @@ function keptAtOne({tables}: Ruleset, lines: readonly string[]): readonly string
 }
 
 /** A filter of IPVS mode without a rule that lets external IPs of a Local policy through, beside a Service that has this policy. */
-function refusesLocal({tables}: Ruleset, lines: readonly string[]): string | readonly string[] {
-  const filter = tables.get('filter')?.chains.get('KUBE-IPVS-FILTER');
-  const asked = filter?.complete === true ? filter.rules().map(rule => matchOptionOf(rule, '--match-set')) : [];
+function refusesLocal(ruleset: Ruleset, lines: readonly string[]): string | readonly string[] {
+  const asked = ipvsFilter(ruleset).map(rule => matchOptionOf(rule, '--match-set'));
   if (!asked.includes('KUBE-IPVS-IPS') || !asked.includes('KUBE-EXTERNAL-IP') || asked.includes('KUBE-EXTERNAL-IP-LOCAL')) return [];
   return lines.some(line => /\bexternalTrafficPolicy\W+(?:to\W+)?Local\b/i.test(line))
     ? 'KUBE-IPVS-FILTER refuses external IPs of Services with the external traffic policy Local: it does not ask KUBE-EXTERNAL-IP-LOCAL, as kube-proxy does since 1.28.6, 1.29.2 and 1.30'
     : [];
 }
 
-/** Addresses that IPVS mode refuses where no set that the filter lets through has them. */
-function refusedAddresses({tables}: Ruleset, sets: ReadonlyMap<string, IpSet>): readonly string[] {
+/** The rules of KUBE-IPVS-FILTER, if the text shows all of them. */
+function ipvsFilter({tables}: Ruleset): readonly Rule[] {
   const filter = tables.get('filter')?.chains.get('KUBE-IPVS-FILTER');
-  const rules = filter?.complete === true ? filter.rules() : [];
+  return filter?.complete === true ? filter.rules() : [];
+}
+
+/** Addresses that IPVS mode refuses where no set that the filter lets through has them. */
+function refusedAddresses(ruleset: Ruleset, sets: ReadonlyMap<string, IpSet>): readonly string[] {
+  const rules = ipvsFilter(ruleset);
   const refused = new Set(sets.get('KUBE-IPVS-IPS')?.elements.map(([address = '']) => address));
   if (refused.size === 0 || !rules.some(rule => rule.target?.name === 'REJECT' && matchOptionOf(rule, '--match-set') === 'KUBE-IPVS-IPS'))
     return [];

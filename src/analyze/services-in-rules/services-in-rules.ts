@@ -60,7 +60,7 @@ function ipvsServices(node: NodeDump): readonly PortTrace[] {
 }
 
 /** `ipvsadm -Ln -t 10.96.1.1:80` lists one virtual server, and all of it. */
-function isWholeByServer(text: string): boolean {
+export function isWholeByServer(text: string): boolean {
   const commands = text.split('\n').filter(line => /\bipvsadm\s+-/.test(line));
   return commands.length > 0 && commands.every(line => /\bipvsadm\b[^|]*\s-[tuf]\s+\S+[^|]*$/.test(line)) && !/^\s*(?:\.{3}|…)/m.test(text);
 }

@@ -20,7 +20,7 @@ import {endOfTrace, tracedPackets} from '../../parse/pasted/traced-packets.ts';
 import {servesNothing} from '../iptables/excerpt.ts';
 import {beyondRules} from './beyond-rules.ts';
 import {type TakenEntry, takenEntries} from './taken-before.ts';
-import {type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
+import {isWholeByServer, type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
 import {unmetNftRules, unmetRules} from './what-rules-say.ts';
 
 /** What a pasted text shows to be wrong, in a few words. */
@@ -58,7 +58,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...lackedEntries({...rules, nft, servers, node}, listed, traces),
     ...besideLists(node, listed, traces),
     ...emptyServers(lines, servers),
-    ...(node.files.includes('ipvsadm-part') ? bareServers(lines, servers) : []),
+    ...(node.files.includes('ipvsadm-part') && !isWholeByServer(fileText(node, wholeText)) ? bareServers(lines, servers) : []),
     ...told(withoutLocalServers(servers, listed)),
     ...unboundAddresses(node, listed, traces),
     ...told([besideLog(lines, traces), unserved ?? [], listed.faults, objectRelations(lines, listed)].flat()),

@@ -2,7 +2,7 @@ import {plural, someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
 import {martians} from './kernel-lines.ts';
 import {podsIn} from './listed-pods.ts';
-import {settingsIn} from './listed-ranges.ts';
+import {nodeRow, settingsIn} from './listed-ranges.ts';
 import {ofNames} from './object-relations.ts';
 import {doubledRoutes} from './listed-state.ts';
 import {toldCauses, wordsOfCauses} from './told-causes.ts';
@@ -225,7 +225,7 @@ function sharedAddresses(lines: readonly string[]): readonly string[] {
 
 /** A name that kube-proxy has by its settings, and no Node of a list. */
 function otherNodeNames(lines: readonly string[]): readonly string[] {
-  const nodes = lines.flatMap(line => /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d/.exec(line)?.[1] ?? []);
+  const nodes = lines.flatMap(line => nodeRow.exec(line)?.[1] ?? []);
   const names = settingsIn(lines, 'hostnameOverride', 'hostname-override').filter(name => /^[\w.-]+$/.test(name));
   const other = [...new Set(names)].filter(name => nodes.length > 0 && !nodes.includes(name));
   return other.map(

@@ -162,7 +162,10 @@ export function listedObjects(lines: readonly string[]): readonly string[] | nul
 /** External IPs that are addresses of nodes. Those of load balancers may be: ServiceLB of k3s gives them. */
 function takenAddresses(lines: readonly string[], rows: readonly Row[]): readonly string[] {
   const nodes = new Map(
-    lines.flatMap(line => (nodeRow.test(line) ? [nodeRow.exec(line)?.slice(1, 3).toReversed() as [string, string]] : [])),
+    lines.flatMap(line => {
+      const [, node, ip] = nodeRow.exec(line) ?? [];
+      return ip === undefined ? [] : [[ip, node] as const];
+    }),
   );
   return rows.flatMap(({name, field}) => {
     const own = field('TYPE') === 'LoadBalancer' ? [] : field('EXTERNAL-IP').split(',');

@@ -83,8 +83,8 @@ function overlap(one: Cidr, other: Cidr): boolean {
 
 const toldNetwork =
   /(--pod-network-cidr|--cluster-cidr|clusterCIDR|podSubnet|FLANNEL_(?:NETWORK|SUBNET)|Network(?="?: *"\d)|(?:PodCIDR|podCIDR)s?|vxlanRoute|--service-cidr|--service-cluster-ip-range|serviceSubnet)["']?[=:\s]+[[(]?["']?(\d[\d./,]*\/\d+)/g;
-/** A row of `kubectl get nodes -o wide`: `node-a  Ready  <none>  23d  v1.21.3  10.128.149.177`. */
-export const nodeRow = /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d\S*\s+(\d+\.\d+\.\d+\.\d+)\s/;
+/** A row of `kubectl get nodes`, with an address if it is wide: `node-a  Ready  <none>  23d  v1.21.3  10.128.149.177`. */
+export const nodeRow = /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d\S*(?:\s+(\d+\.\d+\.\d+\.\d+)\s)?/;
 
 /** The values that a ConfigMap, `/configz` or the command line of kube-proxy gives to a setting; empty if the text has none of them. */
 export function settingsIn(lines: readonly string[], field: string, flag: string): readonly string[] {
