@@ -216,14 +216,15 @@ function forwardingObstacle(facts: NodeFacts): NonNullable<Environment['obstacle
     const dev = virtual === undefined ? inInterface : (environment.interfaceOf?.(destination) ?? null);
     if (isMixed && virtual === undefined) askSource(packet, environment);
     // IPv4 has a switch for each interface, which the one for all writes to.
-    const isElsewhere =
-      virtual === undefined &&
-      connection?.direction !== 'reply' &&
-      original != null &&
-      isAskedElsewhere(facts, {source, asked: original.destination, dev});
-    const own = family === 'IPv4' && dev !== null && !isElsewhere ? `net.ipv4.conf.${dev}.forwarding` : null;
+    const own = family === 'IPv4' && dev !== null ? `net.ipv4.conf.${dev}.forwarding` : null;
     const value = own === null ? null : sysctlNumber(network, own);
-    if (value !== 0 && (value !== null || sysctlNumber(network, all) !== 0)) return null;
-    return `the node forwards no ${virtual === undefined ? 'such packets' : 'replies'} (${value === 0 ? own : all} is 0)`;
+    const comesBy = (): boolean =>
+      virtual !== undefined ||
+      connection?.direction === 'reply' ||
+      original == null ||
+      !isAskedElsewhere(facts, {source, asked: original.destination, dev});
+    const isOwn = value !== null && (value !== 0 || comesBy());
+    if (isOwn ? value !== 0 : sysctlNumber(network, all) !== 0) return null;
+    return `the node forwards no ${virtual === undefined ? 'such packets' : 'replies'} (${isOwn ? own : all} is 0)`;
   };
 }
