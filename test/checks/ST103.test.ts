@@ -9,8 +9,8 @@ test('an address that is ready in one slice and not in another is reported with 
       ...{code: 'ST103', severity: 'warning', family: 'IPv4', subject: 'shop/web:http', endpoint: '10.244.11.4:8080'},
       message: containing(
         '10.244.11.4:8080 is given 2 times',
-        'slice web-khxfr: 10.244.11.4:8080 ready on node-a',
-        'slice web-2: 10.244.11.4:8080 not ready on node-a',
+        'EndpointSlice web-khxfr: 10.244.11.4:8080 ready on node-a',
+        'EndpointSlice web-2: 10.244.11.4:8080 not ready on node-a',
       ),
     },
   ]);
@@ -20,6 +20,22 @@ test('an address on two nodes at once is reported', async () => {
   expect((await withSecond('node-b', {ready: true})).map(({code, message}) => [code, message])).toEqual([
     ['ST103', containing('on node-a', 'on node-b')],
   ]);
+});
+
+test('an address on two nodes in the Endpoints object, which is read where there are no slices, is reported with its name', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  const [ofA, ofB] = ['node-a', 'node-b'].map(nodeName => endpointsOf('web', [{ip: '10.244.11.4', nodeName}]));
+  given.api(() => ({
+    endpointSlices: null,
+    endpoints: [{...ofA, metadata: {namespace: 'shop', name: 'web'}, subsets: [...(ofA?.subsets ?? []), ...(ofB?.subsets ?? [])]}],
+  }));
+  expect(
+    given
+      .newFindings()
+      .filter(({code}) => code === 'ST103')
+      .map(({message}) => message),
+  ).toEqual([containing('Endpoints object web: 10.244.11.4:8080 ready on node-a; Endpoints object web: 10.244.11.4:8080 ready on node-b')]);
 });
 
 test('the same endpoint in two slices that agree stays silent, as while the controller moves it', async () => {

@@ -36,7 +36,7 @@ export default defineConfig({
     experimental: {viteModuleRunner: true},
     fsModuleCache: false,
     include: [
-      'test/{analyze,checks,compare,diagnosis,diff,expect,incidents,model,parse,preview,redact,render,trace,traffic}/**/*.test.ts',
+      'test/{analyze,checks,compare,diagnosis,diff,expect,incidents,model,parse,pasted,preview,redact,render,trace,traffic}/**/*.test.ts',
       'test/laws.test.ts',
     ],
     exclude: [...long, '**/*browser*'],

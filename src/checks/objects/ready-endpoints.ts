@@ -89,9 +89,13 @@ function isUsed({set}: PortEntry, {proxy}: ClusterContext): boolean {
   return set.endpoints.some(endpoint => isUsable(endpoint, proxy));
 }
 
-function whyEmpty({port, set}: PortEntry, {api, proxy}: ClusterContext): string {
-  const {object} = port;
-  const holder = readsEndpoints(proxy.version, proxy.gates) || api.endpointSlices === null ? 'Endpoints object' : 'EndpointSlice';
+/** What gives kube-proxy the endpoints. */
+function holderOf({api, proxy}: Pick<ClusterContext, 'api' | 'proxy'>): string {
+  return readsEndpoints(proxy.version, proxy.gates) || api.endpointSlices === null ? 'Endpoints object' : 'EndpointSlice';
+}
+
+function whyEmpty({port: {object, family}, set}: PortEntry, {api, proxy}: ClusterContext): string {
+  const holder = holderOf({api, proxy});
   if (set.endpoints.length > 0) {
     const leaving = set.endpoints.every(({terminating}) => terminating);
     const names = someOf(set.endpoints.map(endpoint => podOf(endpoint) ?? endpoint.hostPort));
@@ -103,8 +107,8 @@ function whyEmpty({port, set}: PortEntry, {api, proxy}: ClusterContext): string 
   if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
   const names = someOf(pods.map(({metadata}) => metadata.name));
   const addresses = pods.flatMap(addressesOfPod);
-  return addresses.length > 0 && !addresses.some(address => familyOf(address) === port.family)
-    ? `its selector matches ${names}, none of which has an address of ${port.family}`
+  return addresses.length > 0 && !addresses.some(address => familyOf(address) === family)
+    ? `its selector matches ${names}, none of which has an address of ${family}`
     : `its selector matches ${names}, and no ${holder} holds an endpoint of it`;
 }
 
@@ -220,9 +224,10 @@ export const duplicateEndpoint: Check<'ST103'> = {
   remedy:
     'Find out which of the EndpointSlices is out of date, and who owns it (label endpointslice.kubernetes.io/managed-by). kube-proxy keeps one of the entries; which one is not always defined.',
   *cluster(context) {
+    const holder = holderOf(context);
     for (const {port, set} of unusualEntries(context)) {
       for (const [key, all] of set.ambiguous) {
-        const message = `${port.servicePortName}: endpoint ${key} is given ${all.length} times with different content, and kube-proxy uses one of them: ${all.map(describe).join('; ')}`;
+        const message = `${port.servicePortName}: endpoint ${key} is given ${all.length} times with different content, and kube-proxy uses one of them: ${all.map(one => `${holder} ${describe(one)}`).join('; ')}`;
         yield {...ofPort(port), endpoint: all[0]?.hostPort ?? key, message, ...showSlices(nameOf(port.object), 'labels')};
       }
     }
@@ -251,5 +256,5 @@ function addedByHand(object: ServiceObject, context: ClusterContext): readonly s
 }
 
 function describe({slice, ready, terminating, nodeName, hostPort}: Endpoint): string {
-  return `slice ${slice}: ${hostPort} ${ready ? 'ready' : 'not ready'}${terminating ? ', terminating' : ''} on ${nodeName ?? 'no node'}`;
+  return `${slice}: ${hostPort} ${ready ? 'ready' : 'not ready'}${terminating ? ', terminating' : ''} on ${nodeName ?? 'no node'}`;
 }
