@@ -31,7 +31,8 @@ function run(order: ConnectionsOrder): void {
 function serve(port: number): void {
   const server = createServer(socket => {
     process.stdout.write(`${socket.localAddress?.replace('::ffff:', '')}\n`);
-    socket.on('error', () => {}).on('data', data => socket.write(data));
+    // So that an answer is on its way at any time, also when rules are changed.
+    socket.on('error', () => {}).on('data', data => setTimeout(() => socket.write(data), 90));
   });
   server.listen({port, host: '::', backlog: 1000}, () => process.stdout.write('ready\n'));
 }
