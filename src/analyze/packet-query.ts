@@ -3,7 +3,7 @@ import {heldIn, once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
 import {holds, intervalsOf} from '../model/intervals.ts';
-import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
+import {hostIP, isTakenBy, type NodeFacts, vxlansUp} from '../model/node/node-facts.ts';
 import {
   crowdedLinks,
   downTunnel,
@@ -242,6 +242,9 @@ function lostInTunnel(from: PacketNode, to: PacketNode, address: Address): strin
   if (dev?.vxlan == null) return null;
   const down = downTunnel(to.facts);
   if (down !== null) return `${down}, the tunnel of ${to.node.name} to other nodes, is down`;
+  const {name, id, port} = dev.vxlan;
+  if (!isTakenBy(dev.vxlan, vxlansUp(to.facts.network) ?? [dev.vxlan]))
+    return `${name} of ${from.node.name} has the VXLAN id ${id} and UDP port ${port}, and no tunnel of ${to.node.name} has both`;
   const stopAt = (node: PacketNode, peer: PacketNode) =>
     stoppedTunnels({side: sideOf(node), facts: node.facts, family}, [hostIP(peer.facts, family) ?? '']).map(stop => ({node, ...stop}));
   const [lost] = [

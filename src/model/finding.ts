@@ -132,6 +132,7 @@ export type Variant =
   // ST611
   | 'no-route-to-services'
   | 'led-elsewhere'
+  | 'tunnels-differ'
   | 'link-down'
   | 'refused-by-routing-rules'
   // ST202

@@ -1,4 +1,5 @@
 import type {Finding} from './finding.ts';
+import type {Vxlan} from './node/node-facts.ts';
 import type {NodeReport} from './report.ts';
 import type {Problem} from './snapshot.ts';
 import type {ProxyVersion} from './proxy-config.ts';
@@ -38,11 +39,15 @@ export function maxAge({intervalSeconds, seconds}: Pick<AgentResult, 'intervalSe
 /** How far in the future a result may be by its node's own clock, in seconds: further, and the clock was set back. */
 export const maxClockSkew = 5;
 
-/** How large packets between pods of a node and those of others may be, in bytes, and the interface that limits them. */
+/** The way between pods of a node and those of others: how large packets may be, in bytes, and the interface that limits them. */
 export interface PodWay {
   readonly node: string;
   readonly mtu: number;
   readonly device: string;
+  /** By it packets to pods of other nodes leave; null without one. */
+  readonly tunnel: Vxlan | null;
+  /** All VXLANs that are up. */
+  readonly vxlans: readonly Vxlan[];
 }
 
 /** What is kept of a node after its dumps are dropped. */

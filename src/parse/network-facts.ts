@@ -35,6 +35,7 @@ function linkOf(fields: Fields): Link {
     vxlan:
       kind === 'vxlan'
         ? {
+            name: stringOf(fields['ifname']) ?? '',
             id: numberOf(data?.['id']) ?? 0,
             port: numberOf(data?.['port']) ?? 0,
             carrier: stringOf(data?.['link']),

@@ -306,6 +306,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST611: byVariant('no route to pods', {
     'no-route-to-services': "the node's own processes have no route to Services",
     'led-elsewhere': 'packets to endpoints are sent to the wrong node or pod',
+    'tunnels-differ': 'the tunnels of nodes do not fit together, pods of others are not reached',
     'link-down': 'the interface that leads to pods is down',
     'refused-by-routing-rules': 'the routing rules of the node refuse packets to pods',
   }),

@@ -1246,6 +1246,43 @@ describe('ST613: the MTU between pods is another one on one of three nodes', () 
   });
 });
 
+describe('ST611: the VXLAN of a node has another id or port than those of the others', () => {
+  const foundWith = async (nodes: Readonly<Record<string, readonly Readonly<Record<string, unknown>>[]>>) => {
+    const given = await scenario();
+    for (const [node, tunnels] of Object.entries(nodes)) {
+      const links = tunnels.map((data, index) => ({
+        ...up,
+        ifname: `vx${index}`,
+        mtu: 1450,
+        linkinfo: {info_kind: 'vxlan', info_data: data},
+      }));
+      given.file(node, 'links.json', JSON.stringify([eth0, ...links, bridge()]));
+      const own = {'node-a': 11, 'node-b': 12, 'node-c': 13}[node];
+      const others = [11, 12, 13].filter(n => n !== own).map(n => ({dst: `10.244.${n}.0/24`, gateway: `10.244.${n}.0`, dev: 'vx0'}));
+      given.file(node, 'routes.json', JSON.stringify([...others, {dst: `10.244.${own}.0/24`, dev: 'cni0'}]));
+      given.file(node, 'ip-rules.json', JSON.stringify(usualRules));
+    }
+    return given.findings().flatMap(({code, node, message}) => (code === 'ST611' ? [`${node}: ${message}`] : []));
+  };
+  const [usual, other] = [
+    {id: 1, port: 8472},
+    {id: 4096, port: 8472},
+  ];
+
+  test('is an error of that node, which names the others', async () => {
+    expect(await foundWith({'node-a': [other], 'node-b': [usual], 'node-c': [usual]})).toEqual([
+      'node-a: packets to pods of other nodes leave by vx0, the VXLAN with the id 4096 and UDP port 8472, and those of 2 other nodes (node-b, node-c) by vx0, the VXLAN with the id 1 and UDP port 8472: a node takes only packets with its own, and what Services send between pods here and there is lost.',
+    ]);
+    expect(await foundWith({'node-b': [usual], 'node-c': [{id: 1, port: 4789}]})).toEqual([expect.stringMatching(/^node-c: /)]);
+  });
+
+  test('is none where each node has a tunnel of both kinds, where it takes any id, and where no details were read', async () => {
+    expect(await foundWith({'node-a': [other, usual], 'node-b': [usual, other]})).toEqual([]);
+    expect(await foundWith({'node-a': [other], 'node-b': [{id: 0, port: 8472, external: true}]})).toEqual([]);
+    expect(await foundWith({'node-a': [other], 'node-b': [{}]})).toEqual([]);
+  });
+});
+
 test('packets to pods that take the default gateway are ST611 alone, where only the routes to pods that are no endpoints are there', async () => {
   const given = await scenario();
   for (const [node, own] of Object.entries({'node-a': 11, 'node-b': 12, 'node-c': 13})) {

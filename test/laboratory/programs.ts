@@ -48,24 +48,26 @@ ${routes.includes(name as 'there' | 'back') ? `ip route replace 10.244.${peer}.0
 }
 
 /** flannel's VXLAN between both nodes, and what its pods send to nodes, whose answers would take the tunnel. */
-const overlay: readonly Step[] = [
-  rules('nat', '-A POSTROUTING -s 10.244.0.0/16 ! -d 10.244.0.0/16 -j MASQUERADE'),
-  ...(
-    [
-      [11, 12],
-      [12, 11],
-    ] as const
-  ).map(([own, peer]) => {
-    const text = `ip link add flannel.1 address 02:00:00:00:02:${own} mtu 1450 type vxlan id 1 local 172.18.0.${own} dstport 8472 nolearning dev eth0
+function overlayWith(there: {readonly id?: number; readonly port?: number} = {}): readonly Step[] {
+  return [
+    rules('nat', '-A POSTROUTING -s 10.244.0.0/16 ! -d 10.244.0.0/16 -j MASQUERADE'),
+    ...[
+      {own: 11, peer: 12},
+      {own: 12, peer: 11, ...there},
+    ].map(({own, peer, id = 1, port = 8472}: {own: number; peer: number; id?: number; port?: number}) => {
+      const text = `ip link add flannel.1 address 02:00:00:00:02:${own} mtu 1450 type vxlan id ${id} local 172.18.0.${own} dstport ${port} nolearning dev eth0
 ip link set flannel.1 up
 ip address add 10.244.${own}.0/32 dev flannel.1
 ip neighbour add 10.244.${peer}.0 lladdr 02:00:00:00:02:${peer} dev flannel.1 nud permanent
 bridge fdb append 02:00:00:00:02:${peer} dev flannel.1 dst 172.18.0.${peer}
 ip route del 10.244.${peer}.0/24
 ip route add 10.244.${peer}.0/24 via 10.244.${peer}.0 dev flannel.1 onlink`;
-    return own === 11 ? sh(text) : shIn('node-b', text);
-  }),
-];
+      return own === 11 ? sh(text) : shIn('node-b', text);
+    }),
+  ];
+}
+
+const overlay = overlayWith();
 
 /** What other programs write, and switches of the kernel, each as a whole. */
 export const programs: readonly Scenario[] = [
@@ -1086,6 +1088,8 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
   // What carries packets of pods between nodes, and links beside the one of the nodes' addresses.
   {name: 'overlay', load: overlay, ...decided},
   {name: 'overlay-dropped-on-arrival', load: [...overlay, rules('filter', '-I INPUT -p udp --dport 8472 -j DROP')]},
+  {name: 'overlay-of-another-id', load: overlayWith({id: 4096})},
+  {name: 'overlay-of-another-port', load: overlayWith({port: 4789})},
   {name: 'overlay-down', load: [...overlay, sh('ip link set flannel.1 down')], isIPv4Only: true},
   {name: 'overlay-refused-to-leave', load: [...overlay, rules('filter', '-I OUTPUT -p udp --dport 8472 -j REJECT')]},
   {name: 'overlay-of-a-banned-node', load: [...overlay, rules('raw', '-I PREROUTING -s 172.18.0.12/32 -p udp -j DROP')]},

@@ -1,9 +1,9 @@
 import {internalIPs} from '../../expect/api-index.ts';
 import {type Address, contains, type Family, parseAddress} from '../../model/address.ts';
 import {asksUplinkFor, downTunnel, isLocalRouteMissing, isLoopbackDown} from '../../model/node/policy-routing.ts';
-import {hostIP, isIPv6Off, missingTable, routeOf, sysctlNumber} from '../../model/node/node-facts.ts';
+import {hostIP, isIPv6Off, isTakenBy, missingTable, routeOf, sysctlNumber, type Vxlan} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
-import {partition} from '../../model/lists.ts';
+import {groupBy, partition} from '../../model/lists.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
@@ -43,6 +43,23 @@ export const noRouteToPods: Check<'ST611'> = {
         ...run(commandLine`sysctl -w net.ipv4.ip_default_ttl=64`),
       };
     for (const family of familiesOnNode(context)) for (const found of lostPackets(context, family)) yield {family, ...found};
+  },
+  *nodes(ways) {
+    const tunneled = ways.flatMap(({node, tunnel, vxlans}) => (tunnel === null ? [] : [{node, tunnel, vxlans}]));
+    const [usual = [], ...others] = groupBy(tunneled, ({tunnel: {id, port}}) => `${id} ${port}`).toSorted((a, b) => b.length - a.length);
+    for (const {node, tunnel, vxlans} of others.flat()) {
+      const [first] = usual;
+      if (first === undefined || (isTakenBy(tunnel, first.vxlans) && isTakenBy(first.tunnel, vxlans))) continue;
+      const textOf = ({name, id, port}: Vxlan): string => `${name}, the VXLAN with the id ${id} and UDP port ${port}`;
+      yield {
+        node,
+        variant: 'tunnels-differ',
+        message: `packets to pods of other nodes leave by ${textOf(tunnel)}, and those of ${plural(usual.length, 'other node')} (${someOf(usual.map(other => other.node))}) by ${textOf(first.tunnel)}: a node takes only packets with its own, and what Services send between pods here and there is lost.`,
+        remedy:
+          'Give all nodes the same id and port in the settings of the network plugin, and delete the tunnel that is left from others.',
+        ...run(commandLine`ip -d link show ${tunnel.name}`),
+      };
+    }
   },
 };
 

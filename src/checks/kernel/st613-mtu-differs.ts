@@ -1,4 +1,5 @@
 import type {PodWay} from '../../model/node-result.ts';
+import {vxlansUp} from '../../model/node/node-facts.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
@@ -30,19 +31,22 @@ export const mtuDiffers: Check<'ST613'> = {
  * the node knows no pod on another node, or if routes and interfaces were not read.
  */
 export function podWay(context: NodeCheckContext): PodWay | null {
-  const {links} = context.facts.network;
+  const {network} = context.facts;
+  const {links} = network;
   const [family] = familiesOnNode(context);
   if (links === null || family === undefined) return null;
   const pods = podAddresses(context, family);
   const node = context.node.name;
+  const vxlans = vxlansUp(network) ?? [];
   const mtuTo = (address: string | undefined): PodWay | null => {
     const device = address === undefined ? null : deviceTo(context, address);
     const mtu = links.find(({name}) => name === device)?.mtu ?? null;
-    return device === null || mtu === null ? null : {node, mtu, device};
+    const tunnel = vxlans.find(({name}) => name === device) ?? null;
+    return device === null || mtu === null ? null : {node, mtu, device, tunnel, vxlans};
   };
   // Where packets to pods take the default gateway by mistake, their size is not what is wrong.
   const astray = new Set(podsAstray(context, family).map(one => one.node));
   const elsewhere = [...pods].find(([name, own]) => name !== node && own.length > 0 && !astray.has(name))?.[1][0];
   const [out, own] = [elsewhere, pods.get(node)?.[0]].map(pod => mtuTo(pod?.address.text));
-  return !out ? null : own && own.mtu < out.mtu ? own : out;
+  return !out ? null : own && own.mtu < out.mtu ? {...own, tunnel: out.tunnel} : out;
 }

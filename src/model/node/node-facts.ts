@@ -105,10 +105,29 @@ export interface Link {
   readonly isTold?: true;
   /** It asks for no neighbor and answers none (`arp off`). */
   readonly asksNobody?: true;
-  /** Of a tunnel that the kernel gives no end to (`external`), packets leave as their routes say. */
-  readonly vxlan: {readonly id: number; readonly port: number; readonly carrier: string | null; readonly isExternal: boolean} | null;
+  readonly vxlan: Vxlan | null;
   /** A bridge that shows packets to iptables whatever the sysctl says. */
   readonly callsIptables: Readonly<Record<Family, boolean>>;
+}
+
+/** Of a tunnel that the kernel gives no end to (`external`), packets leave as their routes say, with any id. */
+export interface Vxlan {
+  readonly name: string;
+  readonly id: number;
+  readonly port: number;
+  readonly carrier: string | null;
+  readonly isExternal: boolean;
+}
+
+/** Those of a node that are up; null if that was not seen. */
+export function vxlansUp({links}: NetworkFacts): readonly Vxlan[] | null {
+  return links?.flatMap(({isUp, vxlan}) => (isUp ? (vxlan ?? []) : [])) ?? null;
+}
+
+/** Whether one of the tunnels of another node takes what this one sends. Those of which no details were read may. */
+export function isTakenBy(sent: Vxlan, others: readonly Vxlan[]): boolean {
+  const isOpen = ({isExternal, port}: Vxlan): boolean => isExternal || port === 0;
+  return isOpen(sent) || others.some(other => isOpen(other) || (other.port === sent.port && other.id === sent.id));
 }
 
 /** What rules ask of an interface beside its name. */
