@@ -197,12 +197,11 @@ export function limitConnections(server: Server, now: () => number = () => perfo
 export function clientName(address: string | undefined): string {
   if (address === undefined || !ipaddr.isValid(address)) return '';
   const parsed = ipaddr.process(address);
-  return parsed.kind() === 'ipv4'
-    ? parsed.toString()
-    : (parsed as ipaddr.IPv6).parts
-        .slice(0, 4)
-        .map(part => part.toString(16))
-        .join(':');
+  if (parsed.kind() === 'ipv4') return parsed.toString();
+  return (parsed as ipaddr.IPv6).parts
+    .slice(0, 4)
+    .map(part => part.toString(16))
+    .join(':');
 }
 
 interface RateLimitOptions {

@@ -251,9 +251,8 @@ function lostInTunnel(from: PacketNode, to: PacketNode, address: Address): strin
     ...stopAt(from, to).filter(({link, isArriving}) => link === dev.name && !isArriving),
     ...stopAt(to, from).filter(({isArriving}) => isArriving),
   ];
-  return lost === undefined
-    ? null
-    : `${causeOf(lost.stop)} on ${lost.node.node.name} stops what carries packets of pods between the nodes, UDP ${lost.port}`;
+  if (lost === undefined) return null;
+  return `${causeOf(lost.stop)} on ${lost.node.node.name} stops what carries packets of pods between the nodes, UDP ${lost.port}`;
 }
 
 function causeOf({path, policy}: Outcome): string {

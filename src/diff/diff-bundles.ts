@@ -274,9 +274,8 @@ function changedServices(before: ApiObjects, after: ApiObjects, proxy: ProxyVers
 }
 
 function partOf(api: ApiObjects, services: ReadonlySet<string> | null): ApiObjects {
-  return services === null
-    ? api
-    : {...api, services: (api.services ?? []).filter(service => services.has(namespacedName(service.metadata)))};
+  if (services === null) return api;
+  return {...api, services: (api.services ?? []).filter(service => services.has(namespacedName(service.metadata)))};
 }
 
 interface Placed {

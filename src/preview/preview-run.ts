@@ -182,11 +182,9 @@ function mergedAdvice(advice: ReadonlyMap<string, readonly NodeAdvice[]>): reado
 }
 
 function answerText({effect}: PreviewChange): string {
-  return effect === 'refused'
-    ? 'such connections time out today and will be refused'
-    : effect === 'unanswered'
-      ? 'such connections are refused today and will time out'
-      : effect;
+  if (effect === 'refused') return 'such connections time out today and will be refused';
+  if (effect === 'unanswered') return 'such connections are refused today and will time out';
+  return effect;
 }
 
 function settingsOf(text: string, nodes: readonly string[]): PreviewPlan['settings'][number] {

@@ -253,9 +253,8 @@ function walkedOutcomes(side: WalkedSide, packet: Packet): readonly Outcome[] {
   const {pods, environment} = side;
   // A load balancer may put its address on the node, where the reply would come back.
   const isAnswered = packet.origin !== 'node' || environment.isLocal(packet.source) === true;
-  return pods === undefined || !isAnswered
-    ? walkSide(side, packet)
-    : walkConnection(side, packet, {pods, signature: text => text}).map(withReply);
+  if (pods === undefined || !isAnswered) return walkSide(side, packet);
+  return walkConnection(side, packet, {pods, signature: text => text}).map(withReply);
 }
 
 /** A connection whose reply a rule keeps away is not served. Whether an endpoint sees itself as its client is told by its hairpin. */

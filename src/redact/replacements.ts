@@ -34,20 +34,18 @@ export class Replacements {
    * replaced as a name, or by `other`.
    */
   token(token: string, other: (text: string) => string = text => this.names.replace(text)): string {
-    return isKnownText(token) && !/[.:]/.test(token)
-      ? token
-      : token
-          .split(',')
-          .map(part => this.#part(part, other))
-          .join(',');
+    if (isKnownText(token) && !/[.:]/.test(token)) return token;
+    return token
+      .split(',')
+      .map(part => this.#part(part, other))
+      .join(',');
   }
 
   #part(part: string, other: (text: string) => string): string {
     const replaced = this.text.replace(part);
     if (looksLikeAddress(part)) return replaced;
-    return isKnownText(replaced)
-      ? replaced
-      : replaced.replace(/[^:/=|!&<>(){}[\]^;@"]+/g, text => (isKnownText(text) ? text : other(text)));
+    if (isKnownText(replaced)) return replaced;
+    return replaced.replace(/[^:/=|!&<>(){}[\]^;@"]+/g, text => (isKnownText(text) ? text : other(text)));
   }
 
   /** The name of an ipset or of a `recent` list: those of kube-proxy stay, or follow the chain that they are named after. */

@@ -133,9 +133,8 @@ export function blockPlaces({finding, others}: FindingBlock): {readonly head: st
 /** `5 of 6 endpoints`, where all of them are endpoints of the Service. */
 function endpointsText(findings: readonly Finding[], count: number): string {
   const total = findings[0]?.endpoints;
-  return total === undefined || findings.some(({endpoints}) => endpoints !== total)
-    ? plural(count, 'endpoint')
-    : `${count} of ${plural(total, 'endpoint')}`;
+  if (total === undefined || findings.some(({endpoints}) => endpoints !== total)) return plural(count, 'endpoint');
+  return `${count} of ${plural(total, 'endpoint')}`;
 }
 
 /** `22 findings on 12 Services, likely from this cause`, with the number of each code and the Services. Not escaped. */

@@ -232,9 +232,8 @@ function flushedFilters(groups: readonly FindingGroup[]): ReadonlyMap<FindingGro
     const [hooks, others] = partition(own, ({finding: {code}}) => code === 'ST301');
     const told = others.find(saysIt);
     const first = told ?? hooks.find(({finding}) => finding.severity === 'error') ?? hooks[0];
-    return first === undefined || own.length < 2 || (told === undefined && hooks.length < minAlike)
-      ? []
-      : [[first, [...hooks, ...others].filter(one => one !== first)] as const];
+    if (first === undefined || own.length < 2 || (told === undefined && hooks.length < minAlike)) return [];
+    return [[first, [...hooks, ...others].filter(one => one !== first)] as const];
   });
   return new Map(all);
 }

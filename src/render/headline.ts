@@ -179,9 +179,8 @@ const what: Readonly<Record<string, string | Words>> = {
   },
   ST203: ({endpoint, program, entry}, block) => {
     const sends = program === undefined ? `traffic${throughEntry(entry)} goes to` : `${program} still sends to`;
-    return endpointCount(block) > 1
-      ? `${sends} ${endpointCount(block)} addresses that are no endpoints`
-      : `${sends} ${endpoint ?? 'an address'}, which is no usable endpoint`;
+    if (endpointCount(block) > 1) return `${sends} ${endpointCount(block)} addresses that are no endpoints`;
+    return `${sends} ${endpoint ?? 'an address'}, which is no usable endpoint`;
   },
   ST204: ({variant, entry}, block) =>
     variant === 'dropped-by-pod'
@@ -213,19 +212,15 @@ const what: Readonly<Record<string, string | Words>> = {
   }),
   ST211: (finding, block) => {
     const packets = `packets${atEntry(finding, block)} are`;
-    return finding.variant === 'to-itself'
-      ? 'pods cannot reach themselves through a Service'
-      : finding.variant === 'not-masqueraded'
-        ? `${packets} not masqueraded, and their answers may be lost`
-        : finding.variant === 'masqueraded'
-          ? `${packets} masqueraded, endpoints see the node's address in place of the client's`
-          : (finding.gist ?? `${packets} masqueraded wrongly`);
+    if (finding.variant === 'to-itself') return 'pods cannot reach themselves through a Service';
+    if (finding.variant === 'not-masqueraded') return `${packets} not masqueraded, and their answers may be lost`;
+    if (finding.variant === 'masqueraded') return `${packets} masqueraded, endpoints see the node's address in place of the client's`;
+    return finding.gist ?? `${packets} masqueraded wrongly`;
   },
   ST212: (finding, block) => {
     const what = 'hang or leave the node in place of a refusal';
-    return finding.service === undefined
-      ? `connections to Services without endpoints ${what}`
-      : `has no endpoint, and connections${atEntry(finding, block)} ${what}`;
+    if (finding.service === undefined) return `connections to Services without endpoints ${what}`;
+    return `has no endpoint, and connections${atEntry(finding, block)} ${what}`;
   },
   ST213: (finding, block) =>
     `kube-proxy refuses or drops connections${finding.service === undefined ? ' to Services' : atEntry(finding, block)} although there are endpoints`,
@@ -365,9 +360,8 @@ function where(finding: Finding, block: FindingBlock): string {
 /** `packets from outside the cluster to pods`; of one endpoint that is hit alone its pod: `packets to pod web-2`. */
 function packetsTo(block: FindingBlock): string {
   const ends = new Set(membersOf(block).map(({pod, endpoint}) => pod ?? endpoint));
-  return ends.size === 1 && block.finding.endpoint !== undefined
-    ? `packets${from(block)} to ${endpointText(block.finding)}`
-    : `${partOf(block)}packets${from(block)} to pods`;
+  if (ends.size === 1 && block.finding.endpoint !== undefined) return `packets${from(block)} to ${endpointText(block.finding)}`;
+  return `${partOf(block)}packets${from(block)} to pods`;
 }
 
 /** How many Services a finding of nodes affects, those that it affects in the other family of addresses too. */

@@ -7,9 +7,8 @@ export function nodeList(nodes: readonly string[]): string {
   if (nodes.length <= maxNames) return nodes.map(escapeText).join(', ');
   const ranges = nodeRanges(nodes);
   const isShort = ranges.length <= maxNames && ranges.reduce((sum, {text}) => sum + text.length + 2, 0) <= maxLength;
-  return isShort || ranges.length === 1
-    ? ranges.map(({text}) => escapeText(text)).join(', ')
-    : `${nodes.length} nodes, such as ${escapeText(nodes[0] ?? '')}`;
+  if (isShort || ranges.length === 1) return ranges.map(({text}) => escapeText(text)).join(', ');
+  return `${nodes.length} nodes, such as ${escapeText(nodes[0] ?? '')}`;
 }
 
 /** As many ranges as fit into so many characters, at least one, and the number of the other nodes. Escaped. */

@@ -64,9 +64,8 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
   switch (field.name) {
     case 'saddr': {
       const address = sourceAt(at);
-      return address === null
-        ? unknown
-        : {kind: 'address', address, isClient: address === packet.source && isAddressOfClient(packet, 'source')};
+      if (address === null) return unknown;
+      return {kind: 'address', address, isClient: address === packet.source && isAddressOfClient(packet, 'source')};
     }
     case 'daddr':
       return {kind: 'address', address: packet.destination, isClient: packet.client === 'destination'};
@@ -74,9 +73,8 @@ export function fieldValue(field: Field, at: PacketAt): PacketValue {
       if (isIcmp(packet)) return none;
       return packet.sourcePort === undefined ? unknown : {kind: 'number', value: packet.sourcePort, isClient: packet.client === 'source'};
     case 'dport':
-      return isIcmp(packet)
-        ? none
-        : {kind: 'number', value: packet.port, isClient: packet.client === 'destination', isDrawn: packet.isPortDrawn === true};
+      if (isIcmp(packet)) return none;
+      return {kind: 'number', value: packet.port, isClient: packet.client === 'destination', isDrawn: packet.isPortDrawn === true};
     case 'protocol':
       return protocolValue(packet);
     case 'nfproto':

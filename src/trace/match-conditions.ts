@@ -95,9 +95,8 @@ function matchComparison({left, operator, right}: Comparison, at: Evaluation): L
 /** Whether the packet arrived by the port of a bridge that has one of this name, and so can leave by one as a bridged one; null if unknown. */
 function arrivesByBridge({packet: {origin, inInterface}, environment}: Evaluation, port: string | undefined): boolean | null {
   const arrives = origin === 'node' ? false : (environment.isBridge?.(inInterface) ?? null);
-  return arrives === true && port !== undefined && inInterface !== null && environment.isPortOf?.(port, inInterface) === false
-    ? false
-    : arrives;
+  if (arrives === true && port !== undefined && inInterface !== null && environment.isPortOf?.(port, inInterface) === false) return false;
+  return arrives;
 }
 
 /** What holds for all numbers of a range alike. */

@@ -65,9 +65,8 @@ export function measurePort(survey: NodeSurvey, surveyed: SurveyedPort, reads: R
 /** By the node's own clock where both reads have its time. Null for a single read. */
 export function secondsBetween({before, after}: Reads): number | null {
   if (before === null) return null;
-  return before.onNode !== undefined && after.onNode !== undefined
-    ? (after.onNode.at - before.onNode.at) / 1000
-    : (after.at - before.at) / 1000;
+  if (before.onNode !== undefined && after.onNode !== undefined) return (after.onNode.at - before.onNode.at) / 1000;
+  return (after.at - before.at) / 1000;
 }
 
 /** How far a rate can be off, as a part of it: a counter was read at some time within each read. Null if that is not known. */

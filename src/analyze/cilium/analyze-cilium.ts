@@ -279,17 +279,16 @@ function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
     const [name = ''] = frontend.service.split(':', 1);
     const service = {namespace: frontend.namespace, name};
     const detail = `the agent still serves host port ${frontend.key}: ${why}`;
-    return why === null
-      ? []
-      : [
-          {
-            ...base,
-            kind: 'stale-service',
-            service,
-            detail,
-            gist: `the Cilium agent still serves host port ${frontend.key}, which is not this pod's`,
-          },
-        ];
+    if (why === null) return [];
+    return [
+      {
+        ...base,
+        kind: 'stale-service',
+        service,
+        detail,
+        gist: `the Cilium agent still serves host port ${frontend.key}, which is not this pod's`,
+      },
+    ];
   });
   const keys = new Set(frontends.map(({key}) => key));
   const missing = pods.flatMap(pod =>

@@ -36,9 +36,8 @@ export function whyMisprinted({what, reader, version}: Misprint): string {
 }
 
 export function misprintRemedy({reader}: Misprint): string {
-  return reader === 'newer'
-    ? 'Read the node with the iptables that wrote the rules: --transport exec uses the one of kube-proxy.'
-    : 'Read the node with the iptables that wrote the rules (--transport exec uses the one of kube-proxy), or with 1.8.9 or later. Never restore rules from this dump.';
+  if (reader === 'newer') return 'Read the node with the iptables that wrote the rules: --transport exec uses the one of kube-proxy.';
+  return 'Read the node with the iptables that wrote the rules (--transport exec uses the one of kube-proxy), or with 1.8.9 or later. Never restore rules from this dump.';
 }
 
 function misprintOf(ruleset: Ruleset, all: readonly Ruleset[]): Misprint | null {

@@ -12,9 +12,8 @@ import {joinChains} from './chain-texts.ts';
 /** Whether a rule matches the packets of this entry. */
 export function isEntryRule(rule: Rule, entry: Entry): boolean {
   if (matchOptionOf(rule, '--dport') !== String(entry.port)) return false;
-  return entry.address === null
-    ? rule.chain === 'KUBE-NODEPORTS' || rule.chain === 'KUBE-EXTERNAL-SERVICES'
-    : destinationHost(rule) === entry.address;
+  if (entry.address === null) return rule.chain === 'KUBE-NODEPORTS' || rule.chain === 'KUBE-EXTERNAL-SERVICES';
+  return destinationHost(rule) === entry.address;
 }
 
 /** The address and port, or the node port, that a rule of a shared chain matches, for a message. */

@@ -163,9 +163,8 @@ export function classesOfProbe<T>(
     isCut: rest.length > 0,
     classes: classes.flatMap(found => {
       const own = made.get(found.sender);
-      return own === undefined
-        ? []
-        : [[withSenders(own, found, {address, port: ports[0] ?? clientPorts}, groups), found.result, found.space.address] as const];
+      if (own === undefined) return [];
+      return [[withSenders(own, found, {address, port: ports[0] ?? clientPorts}, groups), found.result, found.space.address] as const];
     }),
   };
 }

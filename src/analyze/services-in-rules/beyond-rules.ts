@@ -56,9 +56,8 @@ function lackedByHosts(lines: readonly string[]): readonly string[] {
   return [...hosts].flatMap(([place, {names, isWhole}]) => {
     const [other, ...rest] = [...hosts].filter(([one]) => one !== place);
     const lacked = [...(other?.[1].names ?? [])].filter(name => !names.has(name));
-    return !isWhole || other === undefined || rest.length > 0 || lacked.length === 0
-      ? []
-      : `the rules of ${place} do not serve ${someOf(lacked)}, and those of ${other[0]} do: kube-proxy of ${place} does not follow the API server, its rules are refused (its log says so), or they are in the other backend of iptables`;
+    if (!isWhole || other === undefined || rest.length > 0 || lacked.length === 0) return [];
+    return `the rules of ${place} do not serve ${someOf(lacked)}, and those of ${other[0]} do: kube-proxy of ${place} does not follow the API server, its rules are refused (its log says so), or they are in the other backend of iptables`;
   });
 }
 
@@ -111,9 +110,8 @@ function leftBehind(lines: readonly string[], {services}: Listed, traces: readon
         : [];
     }),
   );
-  return gone.length === 0
-    ? []
-    : `the rules serve ${someOf([...new Set(gone)])}, which the list of all Services does not have: left behind, or the list is older`;
+  if (gone.length === 0) return [];
+  return `the rules serve ${someOf([...new Set(gone)])}, which the list of all Services does not have: left behind, or the list is older`;
 }
 
 /** What leaves rows out of a list of Services. */
@@ -175,9 +173,8 @@ function lackedLoops(lines: readonly string[], sets: ReadonlyMap<string, IpSet>,
     const {address, port} = splitHostPort(hostPort);
     return !held.has(`${address} ${port}`);
   });
-  return lacked.length === 0
-    ? []
-    : `KUBE-LOOP-BACK does not have ${someOf(lacked)}: those of these pods that are on this node do not reach themselves by a Service`;
+  if (lacked.length === 0) return [];
+  return `KUBE-LOOP-BACK does not have ${someOf(lacked)}: those of these pods that are on this node do not reach themselves by a Service`;
 }
 
 /** A whole PREROUTING of table nat, where no chain of kube-proxy is. */

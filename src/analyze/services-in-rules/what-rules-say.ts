@@ -117,9 +117,8 @@ function admitsLittle(chain: Chain): string | readonly string[] {
       (/ -p icmp| -i lo | RELATED,ESTABLISHED /.test(text) || (/ --dports? /.test(text) && options.every(({flag}) => flag === '-p'))));
   if (!rules.every(isNarrow) || ports.some(port => ofCluster.test(port))) return [];
   const but = ports.length === 0 ? 'accepts anything' : `accepts more than port ${someOf([...new Set(ports)])}`;
-  return end === all.length
-    ? `the policy of filter/${chain.name} is DROP, and no rule of it ${but}: ${effect}`
-    : `"${all[end]?.text}" (table filter) stops all packets, and no rule before it ${but}: ${effect}`;
+  if (end === all.length) return `the policy of filter/${chain.name} is DROP, and no rule of it ${but}: ${effect}`;
+  return `"${all[end]?.text}" (table filter) stops all packets, and no rule before it ${but}: ${effect}`;
 }
 
 const ofTheNode: Readonly<Record<string, string>> = {

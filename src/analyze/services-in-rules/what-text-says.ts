@@ -265,9 +265,8 @@ function besideLog(lines: readonly string[], traces: readonly PortTrace[]): stri
   }
   const shown = new Set(traces.flatMap(({entries}) => entries.map(({entry}) => `node port ${entry.port}`)));
   const lacked = [...opened].filter(([, port]) => !shown.has(port));
-  return lacked.length === 0
-    ? []
-    : `the log says that kube-proxy opened ${someOf(lacked.map(([name, port]) => `${port} of ${name}`))}, and no rule of this text has it: these rules are of the other backend of iptables (iptables-legacy-save, iptables-nft-save show both), another program removed it, or the command left it out`;
+  if (lacked.length === 0) return [];
+  return `the log says that kube-proxy opened ${someOf(lacked.map(([name, port]) => `${port} of ${name}`))}, and no rule of this text has it: these rules are of the other backend of iptables (iptables-legacy-save, iptables-nft-save show both), another program removed it, or the command left it out`;
 }
 
 /** Packets of Services that a rule of another program takes. In IPVS mode the node has their addresses, too. */
@@ -376,9 +375,8 @@ function withoutLocalServers({servers}: ReturnType<typeof parseIpvsadm>, {servic
           (server.port === nodePort && !clusterIPs.includes(server.address)) ||
           (server.port === port && balancers.includes(server.address)),
       );
-      return own.length === 0 || !clusterIPs.some(address => hasReals(address, port))
-        ? []
-        : `${someOf(own.map(server => joinHostPort(server.address, server.port)))} of ${name} has no real server, and its cluster IP has: kube-proxy writes this for a Local external traffic policy without an endpoint on this node`;
+      if (own.length === 0 || !clusterIPs.some(address => hasReals(address, port))) return [];
+      return `${someOf(own.map(server => joinHostPort(server.address, server.port)))} of ${name} has no real server, and its cluster IP has: kube-proxy writes this for a Local external traffic policy without an endpoint on this node`;
     }),
   );
 }
@@ -391,7 +389,6 @@ function notMasqueraded({tables}: Ruleset): string | readonly string[] {
   if (base?.complete !== true || base.ruleCount === 0 || !isOfKubeProxy) return [];
   // A chain of another program may lead there.
   const leads = base.rules().some(({target}) => target !== null && !/^(?:ACCEPT|RETURN|MASQUERADE|SNAT|MARK|LOG)$/.test(target.name));
-  return leads
-    ? []
-    : 'POSTROUTING of table nat does not lead to KUBE-POSTROUTING: packets that need it are not masqueraded, and their answers may not come back through this node';
+  if (leads) return [];
+  return 'POSTROUTING of table nat does not lead to KUBE-POSTROUTING: packets that need it are not masqueraded, and their answers may not come back through this node';
 }

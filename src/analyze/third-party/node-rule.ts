@@ -48,9 +48,8 @@ const setsHops = does(['TTL', 'HL'], /(?:^| )(?:ip ttl|ip6 hoplimit) set /);
 
 /** Switches connection tracking off, and address translation with it. */
 export function untracks(rule: NodeRule): boolean {
-  return 'target' in rule
-    ? rule.target?.name === 'NOTRACK' || rule.text.includes(' --notrack')
-    : /(?:^| )notrack(?: |$)/.test(bodyOf(rule));
+  if ('target' in rule) return rule.target?.name === 'NOTRACK' || rule.text.includes(' --notrack');
+  return /(?:^| )notrack(?: |$)/.test(bodyOf(rule));
 }
 
 /** It makes the kernel lose the packet later. */

@@ -40,9 +40,8 @@ function whyNowhereLocal({port, set}: PortEntry, {api, proxy}: ClusterContext): 
   if (usable.length === 0 || usable.some(({nodeName}) => nodeName !== null && !isNoNode(api, nodeName))) return null;
   // For Cilium, an endpoint without a node is local to each.
   if (usable.some(({nodeName}) => nodeName === null) && serviceProxy(api) === 'Cilium') return null;
-  return usable.every(({nodeName}) => nodeName === null)
-    ? 'none of its endpoints names a node'
-    : 'none of its endpoints is on a node of this cluster';
+  if (usable.every(({nodeName}) => nodeName === null)) return 'none of its endpoints names a node';
+  return 'none of its endpoints is on a node of this cluster';
 }
 
 export const endpointOnUnknownNode: Check<'ST109'> = {

@@ -198,9 +198,8 @@ function declaredElsewhere({port, set: {endpoints}}: PortEntry, pods: readonly P
   const workloads = workloadsByPod(pods);
   const own = new Set(declared.flatMap(({name, ports, target}) => (ports.includes(target) ? [workloads.get(name)] : [])));
   const others = without.filter(({name}) => workloads.get(name) !== undefined && !own.has(workloads.get(name)));
-  return others.length === 0 || own.has(undefined)
-    ? null
-    : `, and its selector matches pods of another workload too, which declare other ports: ${someOf(others.map(({name, ports}) => `${name} ${ports.join(', ')}`))}`;
+  if (others.length === 0 || own.has(undefined)) return null;
+  return `, and its selector matches pods of another workload too, which declare other ports: ${someOf(others.map(({name, ports}) => `${name} ${ports.join(', ')}`))}`;
 }
 
 /** What controls each pod: of a ReplicaSet, the name of its Deployment. */

@@ -129,9 +129,8 @@ function looseSlice({metadata: {namespace = 'default'}}: ServiceObject, {endpoin
 function unusedEndpoints({port: {object, family}, set}: PortEntry, {api, proxy}: ClusterContext): string {
   if (set.endpoints.length > 0 || api.endpointSlices === null) return '';
   const written = unreadAddresses(object, {api, proxy}).flatMap(({ip}) => (ip !== undefined && familyOf(ip) === family ? [ip] : []));
-  return written.length === 0
-    ? ''
-    : `. Its Endpoints object has ${someOf(written)}, which kube-proxy does not use: Endpoints of a Service with a selector are not copied to EndpointSlices`;
+  if (written.length === 0) return '';
+  return `. Its Endpoints object has ${someOf(written)}, which kube-proxy does not use: Endpoints of a Service with a selector are not copied to EndpointSlices`;
 }
 
 /** The addresses of the Endpoints object of a Service with a selector, where kube-proxy reads slices. */

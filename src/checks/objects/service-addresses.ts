@@ -130,9 +130,8 @@ function pitfallOf({spec}: ServiceObject): string {
       : `. Its externalName ${externalName} is an address, and DNS takes it for a name: a Service without a selector and an EndpointSlice lead to an address`;
   const moved =
     clusterIP === 'None' ? (spec?.ports ?? []).filter(({port, targetPort}) => typeof targetPort === 'number' && targetPort !== port) : [];
-  return moved.length === 0
-    ? ''
-    : `. Its ports are not translated: clients connect to ${someOf(moved.map(({port, targetPort}) => `${targetPort}, not ${port}`))}`;
+  if (moved.length === 0) return '';
+  return `. Its ports are not translated: clients connect to ${someOf(moved.map(({port, targetPort}) => `${targetPort}, not ${port}`))}`;
 }
 
 export const rangesOfOneFamily: Check<'ST114'> = {

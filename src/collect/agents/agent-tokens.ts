@@ -37,9 +37,8 @@ export class AgentTokens {
     const {api, file} = this.#options;
     if (file !== undefined) return fromFile(file);
     const own = await api.podToken();
-    return own === null
-      ? this.#ofReader()
-      : {kind: 'token', token: own, what: 'the token of this pod', owner: 'the ServiceAccount of this pod'};
+    if (own === null) return this.#ofReader();
+    return {kind: 'token', token: own, what: 'the token of this pod', owner: 'the ServiceAccount of this pod'};
   }
 
   /** An agent refused the token: the next call requests a new one. */

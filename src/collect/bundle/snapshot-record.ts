@@ -145,9 +145,8 @@ export function historyText(history: RecordedHistory): Buffer {
 export function readHistory(content: Buffer | null): {readonly history?: RecordedHistory; readonly problems: readonly Problem[]} {
   if (content === null) return {problems: []};
   const history = parseHistory(content.toString('utf8'));
-  return history === null
-    ? {problems: [{message: `${historyFile} cannot be read: states of Services are not known`}]}
-    : {history, problems: []};
+  if (history === null) return {problems: [{message: `${historyFile} cannot be read: states of Services are not known`}]};
+  return {history, problems: []};
 }
 
 function parseHistory(text: string): RecordedHistory | null {

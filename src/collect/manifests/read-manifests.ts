@@ -194,9 +194,8 @@ function invalidAffinity({sessionAffinity, sessionAffinityConfig}: ServiceSpec):
   const seconds = sessionAffinityConfig?.clientIP?.timeoutSeconds;
   if (seconds === undefined) return null;
   if (sessionAffinity !== 'ClientIP') return 'spec.sessionAffinityConfig needs sessionAffinity ClientIP';
-  return Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400
-    ? null
-    : `spec.sessionAffinityConfig.clientIP.timeoutSeconds is ${seconds}: it must be a number from 1 to 86400`;
+  if (Number.isInteger(seconds) && seconds >= 1 && seconds <= 86_400) return null;
+  return `spec.sessionAffinityConfig.clientIP.timeoutSeconds is ${seconds}: it must be a number from 1 to 86400`;
 }
 
 function notAddress(field: string, texts: readonly string[]): string | null {

@@ -224,9 +224,8 @@ export class ObjectWatch<T extends Watched> {
     this.#malformed.delete(key);
     const known = this.#objects.get(key);
     const version = object.metadata.resourceVersion;
-    return known !== undefined && version !== undefined && known.metadata.resourceVersion === version
-      ? known
-      : trimObject(object, shape, strings);
+    if (known !== undefined && version !== undefined && known.metadata.resourceVersion === version) return known;
+    return trimObject(object, shape, strings);
   }
 
   #isWell(): void {

@@ -151,9 +151,8 @@ function clusterIPMark(context: NodeContext): readonly string[] {
   const daddr = `${ip} daddr @cluster-ips`;
   if (context.masqueradeAll) return [`${daddr} ${setMarkStatement(context)}${nftComment('masquerade all clusterIP traffic')}`];
   const others = detects(context, false, {source: (network, isNegated) => nftSourceText(ip, network, isNegated), link: linkText});
-  return others === null
-    ? []
-    : [`${daddr} ${others} ${setMarkStatement(context)}${nftComment('masquerade clusterIP traffic from outside cluster')}`];
+  if (others === null) return [];
+  return [`${daddr} ${others} ${setMarkStatement(context)}${nftComment('masquerade clusterIP traffic from outside cluster')}`];
 }
 
 function masquerade(context: NodeContext): readonly BaseRuleChain[] {

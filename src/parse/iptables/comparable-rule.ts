@@ -76,9 +76,8 @@ export function splitHostPort(text: string): {readonly address: string; readonly
   const bracketed = /^\[([^\]]*)\](?::(.*))?$/.exec(text);
   if (bracketed !== null) return {address: bracketed[1] ?? '', port: bracketed[2] ?? ''};
   const colon = text.lastIndexOf(':');
-  return colon < 0 || text.indexOf(':') !== colon
-    ? {address: text, port: ''}
-    : {address: text.slice(0, colon), port: text.slice(colon + 1)};
+  if (colon < 0 || text.indexOf(':') !== colon) return {address: text, port: ''};
+  return {address: text.slice(0, colon), port: text.slice(colon + 1)};
 }
 
 function print(option: RuleOption): string {

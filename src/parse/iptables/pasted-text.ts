@@ -19,13 +19,12 @@ export interface PastedLine {
  * typographic quotes and dashes. Line numbers stay the same. Null if the input is a plain dump, which is read as it is.
  */
 export function fromPastedText(bytes: Buffer): Buffer | null {
-  return isPlainDump(bytes)
-    ? null
-    : Buffer.from(
-        pastedLines(bytes)
-          .map(({text}) => text)
-          .join('\n'),
-      );
+  if (isPlainDump(bytes)) return null;
+  return Buffer.from(
+    pastedLines(bytes)
+      .map(({text}) => text)
+      .join('\n'),
+  );
 }
 
 /** The same, with what a listing shows beside its rules. */

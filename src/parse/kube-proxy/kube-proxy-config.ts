@@ -189,12 +189,11 @@ function stringList(value: unknown): readonly string[] | undefined {
 }
 
 function list(value: string | undefined): readonly string[] | undefined {
-  return value === undefined
-    ? undefined
-    : value
-        .split(',')
-        .map(item => item.trim())
-        .filter(item => item !== '');
+  if (value === undefined) return undefined;
+  return value
+    .split(',')
+    .map(item => item.trim())
+    .filter(item => item !== '');
 }
 
 function truth(value: string | undefined): boolean | undefined {

@@ -99,9 +99,8 @@ function untranslated(segments: readonly Segment[]): readonly PacketFact[] {
   return segments.flatMap(({from, to, flags}) => {
     if (flags !== 'S.' || !has('R', to, from)) return [];
     const asked = segments.find(other => other.flags === 'S' && other.from === to && other.to !== from);
-    return asked === undefined || has('S.', asked.to, to)
-      ? []
-      : [{text: untranslatedText(hostOf(from), hostOf(asked.to)), about: [hostOf(asked.to)]}];
+    if (asked === undefined || has('S.', asked.to, to)) return [];
+    return [{text: untranslatedText(hostOf(from), hostOf(asked.to)), about: [hostOf(asked.to)]}];
   });
 }
 

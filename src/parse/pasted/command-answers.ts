@@ -39,18 +39,16 @@ function missingRules(lines: readonly string[]): readonly string[] {
       const chain = before()
         .flatMap(text => /\s-(?:\w*L|\w*S|-list\S*)\s+(KUBE-[\w-]+)/.exec(text)?.[1] ?? [])
         .at(0);
-      return chain === undefined
-        ? []
-        : `there is no chain ${chain}: in iptables and IPVS mode kube-proxy has not written its rules, or wrote them to the other backend (iptables-nft-save and iptables-legacy-save show both)`;
+      if (chain === undefined) return [];
+      return `there is no chain ${chain}: in iptables and IPVS mode kube-proxy has not written its rules, or wrote them to the other backend (iptables-nft-save and iptables-legacy-save show both)`;
     }
     const table = /^Error: No such file or directory/.test(line.trim())
       ? [...before(), ...lines.slice(at + 1, at + 2)]
           .flatMap(text => /\blist (?:table|chain|map|set) (ip6? kube-proxy)\b/.exec(text)?.[1] ?? [])
           .at(0)
       : undefined;
-    return table === undefined
-      ? []
-      : `there is no table ${table}, or not what was asked of it: kube-proxy does not run in nftables mode on this node, or has written no rules`;
+    if (table === undefined) return [];
+    return `there is no table ${table}, or not what was asked of it: kube-proxy does not run in nftables mode on this node, or has written no rules`;
   });
 }
 
@@ -119,11 +117,10 @@ const ofPlugin = /calico|flannel|canal|cilium|weave|kube-router|antrea|kindnet|o
 /** Pods of several nodes in the network that Docker gives to its bridge on each. */
 function bridgesOfDocker(lines: readonly string[]): readonly string[] {
   const nodes = podsIn(lines).flatMap(({ip, node}) => (ip?.startsWith('172.17.0.') === true && node !== null ? node : []));
-  return new Set(nodes).size < 2
-    ? []
-    : [
-        `pods of ${someOf([...new Set(nodes)])} have addresses of 172.17.0.0/16, which Docker has on each node: without a network plugin pods of one node do not reach those of another`,
-      ];
+  if (new Set(nodes).size < 2) return [];
+  return [
+    `pods of ${someOf([...new Set(nodes)])} have addresses of 172.17.0.0/16, which Docker has on each node: without a network plugin pods of one node do not reach those of another`,
+  ];
 }
 
 /** Rows of `cilium service list` to which no backend belongs. */
@@ -140,9 +137,8 @@ function withoutBackends(lines: readonly string[]): string | readonly string[] {
 /** `cpu=1 found=998 … insert_failed=8120 drop=8120 …` of `conntrack -S`. */
 function failedInserts(lines: readonly string[]): string | readonly string[] {
   const failed = lines.reduce((sum, line) => sum + Number(/^\s*cpu=\d+\s.*\binsert_failed=(\d+)/.exec(line)?.[1] ?? 0), 0);
-  return failed === 0
-    ? []
-    : `the kernel dropped ${plural(failed, 'packet')} of new flows, since another packet had taken their translation (insert_failed): mostly two DNS requests from one socket at once, one of which is sent again after 5 s. A resolver on each node (NodeLocal DNSCache) or TCP avoids it`;
+  if (failed === 0) return [];
+  return `the kernel dropped ${plural(failed, 'packet')} of new flows, since another packet had taken their translation (insert_failed): mostly two DNS requests from one socket at once, one of which is sent again after 5 s. A resolver on each node (NodeLocal DNSCache) or TCP avoids it`;
 }
 
 /** `ufw status verbose`. Rules that admit a network or an interface may be those of pods. */
@@ -151,9 +147,8 @@ function closedByUfw(lines: readonly string[]): string | readonly string[] {
   const end = lines.findIndex((line, place) => place > at && /^\S*[$#] /.test(line));
   const own = at < 0 ? [] : lines.slice(at, end < 0 ? undefined : end);
   const admits = own.some(line => /\bALLOW FWD\b|\b(?:ALLOW|LIMIT)\b.*\d\/\d|^\s*\S+ on \w.*ALLOW|ALLOW.* on \w/.test(line));
-  return own.length === 0 || admits
-    ? []
-    : 'ufw is active, and no rule of it admits the network of pods: it drops what they send to this node, and what passes the node ("deny (routed)") unless rules of the network plugin accept it';
+  if (own.length === 0 || admits) return [];
+  return 'ufw is active, and no rule of it admits the network of pods: it drops what they send to this node, and what passes the node ("deny (routed)") unless rules of the network plugin accept it';
 }
 
 /** Peers that `calicoctl node status` does not show as up, in the words of the readiness probe. Frames are gone, and cells are broken. */
@@ -175,9 +170,8 @@ function besideTunnel(lines: readonly string[]): readonly string[] {
   const isTunnel = (dev: string): boolean => /^(?:tunl\d|flannel|vxlan|cilium_|antrea-|weave|wireguard)/.test(dev);
   return ways.flatMap(({to, via, dev, network}) => {
     const other = ways.find(one => isTunnel(one.dev) && one.network === network);
-    return isTunnel(dev) || other === undefined
-      ? []
-      : `packets to ${to} take ${dev} to ${via}, and those to ${other.to} the tunnel ${other.dev}: the route of the network plugin to ${to} is missing or was replaced, and the gateway does not know pods`;
+    if (isTunnel(dev) || other === undefined) return [];
+    return `packets to ${to} take ${dev} to ${via}, and those to ${other.to} the tunnel ${other.dev}: the route of the network plugin to ${to} is missing or was replaced, and the gateway does not know pods`;
   });
 }
 
@@ -198,9 +192,8 @@ function resolversOfPods(lines: readonly string[]): readonly string[] {
     const end = rest.findIndex(text => !/^\s*(?:[#;]|nameserver|search|options|domain)/.test(text));
     const own = rest.slice(0, end < 0 ? undefined : end);
     const servers = own.flatMap(text => /^\s*nameserver\s+(\S+)/.exec(text)?.[1] ?? []);
-    return servers.length === 0 || own.some(text => /\bsvc\./.test(text))
-      ? []
-      : `the resolv.conf of a pod names ${someOf(servers)} and no domain of the cluster: the pod does not ask the DNS of the cluster, and knows no Service by its name. clusterDNS of kubelet is not set, or dnsPolicy of the pod is Default (a pod in the network of its host needs ClusterFirstWithHostNet)`;
+    if (servers.length === 0 || own.some(text => /\bsvc\./.test(text))) return [];
+    return `the resolv.conf of a pod names ${someOf(servers)} and no domain of the cluster: the pod does not ask the DNS of the cluster, and knows no Service by its name. clusterDNS of kubelet is not set, or dnsPolicy of the pod is Default (a pod in the network of its host needs ClusterFirstWithHostNet)`;
   });
   return [...ofHosts, ...ofPods];
 }

@@ -107,9 +107,8 @@ export function martians(lines: readonly string[]): readonly string[] {
     // At an uplink others send such packets, too: those between private networks that are far from each other are of pods.
     const isFar = isPrivate.test(from) && isPrivate.test(to) && networkOf(from) !== networkOf(to);
     const isOfPods = podInterface.test(device) || (isFar && !to.endsWith('.255'));
-    return from === to || !isOfPods || /ll header: .*? 08 06(?:\s|$)/.test(lines[at + 1] ?? '')
-      ? []
-      : `the kernel drops what ${from} sends to ${to} and comes in by ${device}: mostly since its route to ${from} leads to another interface, and rp_filter of ${device} or of all is not 0`;
+    if (from === to || !isOfPods || /ll header: .*? 08 06(?:\s|$)/.test(lines[at + 1] ?? '')) return [];
+    return `the kernel drops what ${from} sends to ${to} and comes in by ${device}: mostly since its route to ${from} leads to another interface, and rp_filter of ${device} or of all is not 0`;
   });
   return [...new Set(found)];
 }

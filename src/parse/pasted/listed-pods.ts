@@ -105,9 +105,8 @@ function podsOfObject(object: Fields): readonly [] | Labelled {
     usual: containers.flatMap(each => {
       const port = usualPort(each.image ?? '');
       const isTold = ['args', 'command', 'env', 'envFrom', 'volumeMounts'].some(field => field in each);
-      return port === undefined || isTold
-        ? []
-        : {port, image: each.image ?? '', declared: (each.ports ?? []).flatMap(({containerPort}) => containerPort ?? [])};
+      if (port === undefined || isTold) return [];
+      return {port, image: each.image ?? '', declared: (each.ports ?? []).flatMap(({containerPort}) => containerPort ?? [])};
     }),
   };
 }
@@ -171,7 +170,6 @@ export function failedProbes(lines: readonly string[]): readonly string[] {
 /** Pods of a text that has a Service without endpoints, and none of their labels. */
 export function unreadyPods(lines: readonly string[]): readonly string[] {
   const own = podsIn(lines).filter(({isReady, status, labels}) => !isReady && labels === null && status !== 'Completed');
-  return own.length === 0
-    ? []
-    : [`a pod that is not ready is no endpoint of its Services: ${someOf(own.map(({name, status}) => `${name} (${status})`))}`];
+  if (own.length === 0) return [];
+  return [`a pod that is not ready is no endpoint of its Services: ${someOf(own.map(({name, status}) => `${name} (${status})`))}`];
 }

@@ -31,9 +31,8 @@ export function mixedRanges(
   );
   const shared = [...pods, ...ofDns].flatMap(pod => {
     const service = own.find(({address}) => address.value >> 8n === pod.address.value >> 8n);
-    return service === undefined
-      ? []
-      : `${pod.text}, and ${service.text} is a cluster IP in the same network: the range of Services and that of pods overlap, and must not`;
+    if (service === undefined) return [];
+    return `${pod.text}, and ${service.text} is a cluster IP in the same network: the range of Services and that of pods overlap, and must not`;
   });
   const networks = lines.flatMap(line =>
     (line.includes('/') ? [...line.matchAll(toldNetwork)] : []).flatMap(([, where = '', text = '']) => {
@@ -48,9 +47,8 @@ export function mixedRanges(
   );
   const outside = ofFlannel.flatMap(({text, cidr}) => {
     const others = ofPods.filter(other => !overlap(other.cidr, cidr));
-    return others.length === 0 || others.length < ofPods.length
-      ? []
-      : `the network of flannel is ${text}, and the cluster gives nodes networks of ${others[0]?.text}: flannel ends, and pods get no address or are not reached. Network in the ConfigMap of flannel must be that of the cluster`;
+    if (others.length === 0 || others.length < ofPods.length) return [];
+    return `the network of flannel is ${text}, and the cluster gives nodes networks of ${others[0]?.text}: flannel ends, and pods get no address or are not reached. Network in the ConfigMap of flannel must be that of the cluster`;
   });
   const mixed = ofServices.flatMap(({text, cidr}) => {
     const other = [...ofPods, ...ofFlannel].find(each => overlap(each.cidr, cidr));
@@ -69,9 +67,8 @@ export function mixedRanges(
     ...ofServices.map(each => ({...each, others: nodes})),
   ].flatMap(({cidr, kind, text, others}) => {
     const inside = others.filter(({address}) => contains(cidr, address));
-    return inside.length === 0
-      ? []
-      : `${text}, the network of ${kind}, holds ${someOf([...new Set(inside.map(other => other.text))])}: it must be a network that nothing else has. Their packets are taken for those of ${kind}, and in IPVS mode nodes reach no Service if its addresses are in it`;
+    if (inside.length === 0) return [];
+    return `${text}, the network of ${kind}, holds ${someOf([...new Set(inside.map(other => other.text))])}: it must be a network that nothing else has. Their packets are taken for those of ${kind}, and in IPVS mode nodes reach no Service if its addresses are in it`;
   });
   return [...new Set([...outside, ...mixed, ...taken, ...shared.slice(0, 1)])];
 }
@@ -105,7 +102,6 @@ export function listedSettings(lines: readonly string[]): string | null {
     cidr === ''
       ? 'no network for that of pods (clusterCIDR): unless detectLocalMode has another, it masquerades nothing of what comes to cluster IPs, and nodes may get no answer from pods of other nodes'
       : `clients in ${cidr} for pods (clusterCIDR)`;
-  return mode === undefined
-    ? null
-    : `has settings of kube-proxy: it works in ${mode === '' ? 'iptables mode, since mode is empty' : `${mode} mode${module}`}, and takes ${pods}. What it does with Services is in the rules of a node: iptables-save, nft list ruleset or ipvsadm -Ln`;
+  if (mode === undefined) return null;
+  return `has settings of kube-proxy: it works in ${mode === '' ? 'iptables mode, since mode is empty' : `${mode} mode${module}`}, and takes ${pods}. What it does with Services is in the rules of a node: iptables-save, nft list ruleset or ipvsadm -Ln`;
 }

@@ -85,9 +85,8 @@ export function doubledRoutes(lines: readonly string[]): readonly string[] {
   return lists.flatMap(list =>
     list.flatMap(({to, text}) => {
       const other = list.find(route => route.to.text === to.text && route.hasGateway);
-      return other === undefined || !ofPods.test(text)
-        ? []
-        : `${to.text} is the network of pods of this node ("${text}"), and the route "${other.text}" sends it away: packets to its own pods leave the node. Another network plugin or mode left the route behind`;
+      if (other === undefined || !ofPods.test(text)) return [];
+      return `${to.text} is the network of pods of this node ("${text}"), and the route "${other.text}" sends it away: packets to its own pods leave the node. Another network plugin or mode left the route behind`;
     }),
   );
 }
@@ -103,9 +102,8 @@ function routeOf(text: string): readonly ListedRoute[] {
   }
   const [, network = '', gateway = '', mask = '', flags = ''] = ofRoute.exec(text) ?? [];
   const to = parseCidr(`${network === 'default' ? '0.0.0.0' : network}/${mask}`);
-  return to === null
-    ? []
-    : [{to, refuses: flags.includes('!') ? 'reject' : null, hasGateway: flags.includes('G') && gateway !== '', isDown: false, text}];
+  if (to === null) return [];
+  return [{to, refuses: flags.includes('!') ? 'reject' : null, hasGateway: flags.includes('G') && gateway !== '', isDown: false, text}];
 }
 
 const ofIp = /^(?:(unreachable|blackhole|prohibit)\s+)?(default|\d+\.\d+\.\d+\.\d+(?:\/\d+)?)((?:\s+(?:via|dev|proto|scope)\s+\S+)+.*)$/;

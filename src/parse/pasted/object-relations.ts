@@ -30,9 +30,8 @@ export function undeclaredPorts(lines: readonly string[]): readonly string[] {
       if (isNumber)
         return `${name} sends to port ${targetPort} (targetPort), and ${maker.what} ${verb} ${declared}: unless a program listens on ${targetPort} all the same, connections are refused`;
       // kubectl describe prints no names of ports.
-      return targetPort === undefined || (!ports.some(each => 'name' in each) && maker.what.startsWith('pod '))
-        ? []
-        : `${name} sends to the port "${targetPort}" (targetPort), and ${maker.what} ${verb} ${declared}: without a port of that name the pods are no endpoints`;
+      if (targetPort === undefined || (!ports.some(each => 'name' in each) && maker.what.startsWith('pod '))) return [];
+      return `${name} sends to the port "${targetPort}" (targetPort), and ${maker.what} ${verb} ${declared}: without a port of that name the pods are no endpoints`;
     });
   });
 }
@@ -130,9 +129,8 @@ export function namesElsewhere(
     // Pods of the namespace of a list know its Services by their names.
     if (listed.length > 0 && !isOfNode(host) && names.every(name => name !== host && !name.endsWith(`/${host}`)))
       return `a client asks for the name ${host}, and kubectl lists no such Service (${someOf([...listed.map(({name}) => name), ...headless])})`;
-    return home === undefined || others.length > 0 || ![...spaces].some(space => space !== home)
-      ? []
-      : `${host} is a Service of namespace ${home}: pods of other namespaces know it as ${host}.${home} alone`;
+    if (home === undefined || others.length > 0 || ![...spaces].some(space => space !== home)) return [];
+    return `${host} is a Service of namespace ${home}: pods of other namespaces know it as ${host}.${home} alone`;
   });
 }
 
@@ -235,11 +233,10 @@ function ofPorts({name, ingress, egress}: Policy): readonly string[] {
   const ports = [...(ingress ?? []), ...(egress ?? [])].flatMap(rule =>
     (rule.ports ?? []).flatMap(({port}) => (port === undefined || port === 53 ? [] : String(port))),
   );
-  return ports.length === 0
-    ? []
-    : [
-        `NetworkPolicy ${name} admits port ${someOf([...new Set(ports)])}: it counts at the pod that is asked, at its target port, and not at the port of a Service`,
-      ];
+  if (ports.length === 0) return [];
+  return [
+    `NetworkPolicy ${name} admits port ${someOf([...new Set(ports)])}: it counts at the pod that is asked, at its target port, and not at the port of a Service`,
+  ];
 }
 
 /** Policies that let pods send elsewhere, and send no requests to DNS. */
@@ -250,11 +247,10 @@ function withoutDns({name, egress, policyTypes}: Policy, all: readonly Policy[])
         to?.some(({namespaceSelector, ipBlock}) => namespaceSelector !== undefined || ipBlock?.cidr?.endsWith('/0')) === true
       : ports?.some(({port}) => port === 53 || typeof port === 'string') === true;
   const isClosing = (egress ?? []).length > 0 || policyTypes?.includes('Egress') === true;
-  return !isClosing || (egress ?? []).length === 0 || all.some(each => (each.egress ?? []).some(mayAsk))
-    ? []
-    : [
-        `NetworkPolicy ${name} lets the pods that it selects send no requests to DNS (egress to port 53, UDP and TCP): they know no Service by its name`,
-      ];
+  if (!isClosing || (egress ?? []).length === 0 || all.some(each => (each.egress ?? []).some(mayAsk))) return [];
+  return [
+    `NetworkPolicy ${name} lets the pods that it selects send no requests to DNS (egress to port 53, UDP and TCP): they know no Service by its name`,
+  ];
 }
 
 /** Policies that let nothing pass, where the text has none that lets something pass, and pods that a policy admits from its own namespace alone. */

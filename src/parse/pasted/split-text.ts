@@ -136,9 +136,8 @@ function refusedElements(lines: readonly string[]): readonly string[] {
 /** Of rows without a chain: one that ends the path of every packet. */
 function endingRow(lines: readonly string[]): string {
   const at = lines.findIndex(line => isEndingRow.test(undecorate(line)));
-  return at < 0
-    ? ''
-    : `. The row on line ${at + 1} stops every packet that comes to it, as firewalld and iptables-services write it: rows after it in its chain, such as those that accept packets of pods, are never met`;
+  if (at < 0) return '';
+  return `. The row on line ${at + 1} stops every packet that comes to it, as firewalld and iptables-services write it: rows after it in its chain, such as those that accept packets of pods, are never met`;
 }
 
 const isEndingRow =

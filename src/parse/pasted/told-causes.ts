@@ -145,9 +145,8 @@ const told: readonly ToldCause[] = [
 function effectOf(user: string): string {
   if (/kube-proxy/.test(user)) return 'kube-proxy does not follow them';
   if (/dns/.test(user)) return 'it does not know the names of Services';
-  return /flannel|calico|cilium|canal|weave|antrea|kube-router/.test(user)
-    ? 'the network plugin does not connect the pods of its node'
-    : 'the program does not follow them';
+  if (/flannel|calico|cilium|canal|weave|antrea|kube-router/.test(user)) return 'the network plugin does not connect the pods of its node';
+  return 'the program does not follow them';
 }
 
 /** Words without which a line begins none of these. */

@@ -143,9 +143,8 @@ function verdictText(preview: Preview, summary: PreviewSummary): string {
 /** What no change of the rules alters: see the requirement `forwarding`. */
 function unforwardedText({requirements, nodes}: Preview): string {
   const off = new Set(requirements.flatMap(({name, status, node}) => (name === 'forwarding' && status === 'unmet' ? [node] : [])));
-  return off.size === 0
-    ? ''
-    : `. ${off.size} of ${plural(nodes.length, 'node')} ${off.size === 1 ? 'forwards' : 'forward'} no packets and serve${off.size === 1 ? 's' : ''} Services only to what runs in the host network, today and after the change`;
+  if (off.size === 0) return '';
+  return `. ${off.size} of ${plural(nodes.length, 'node')} ${off.size === 1 ? 'forwards' : 'forward'} no packets and serve${off.size === 1 ? 's' : ''} Services only to what runs in the host network, today and after the change`;
 }
 
 function outcomeText({before, after, nodes, changes, requirements}: Preview, summary: PreviewSummary): string {

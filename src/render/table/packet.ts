@@ -295,9 +295,8 @@ function servedText(outcomes: readonly Outcome[], isAll: boolean): string {
   const [[only] = ['']] = shares;
   const masked = new Set(outcomes.flatMap(({masquerade, destination}) => (masquerade ? [destination] : []))).size;
   const masquerade = masked === 0 ? '' : masked === shares.size ? ', masqueraded' : `, ${masked} of them masqueraded`;
-  return shares.size === 1
-    ? `sent to ${only}${masquerade}`
-    : `${shares.size} endpoints, ${sharesText([...shares.values()], isAll)}${masquerade}`;
+  if (shares.size === 1) return `sent to ${only}${masquerade}`;
+  return `${shares.size} endpoints, ${sharesText([...shares.values()], isAll)}${masquerade}`;
 }
 
 function sharesText(shares: readonly number[], areAll: boolean): string {

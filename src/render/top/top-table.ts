@@ -285,9 +285,8 @@ function spread({endpoints}: PortTraffic): string {
   if (served.length === 1 && getting.length === 1) return ', all to its only endpoint';
   const isDecided = served.length > 0 && served.every(({totals}) => totals.deviation !== null);
   if (isDecided) return `, spread over ${counted(served.length, 'endpoint')} as expected`;
-  return getting.length === 1
-    ? `, all to one of ${counted(served.length, 'endpoint')}`
-    : `, spread over ${counted(getting.length, 'endpoint')}`;
+  if (getting.length === 1) return `, all to one of ${counted(served.length, 'endpoint')}`;
+  return `, spread over ${counted(getting.length, 'endpoint')}`;
 }
 
 /** A larger deviation is not random. In standard deviations. */

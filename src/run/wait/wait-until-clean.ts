@@ -143,9 +143,8 @@ export class WaitUntilClean {
   #isPermanent({code, node, message}: Finding): boolean {
     const {nodes, problems} = this.#waiting;
     if (code !== unreadCode) return false;
-    return node === undefined
-      ? problems.some(problem => problem.isPermanent && problem.message === message)
-      : nodes.evaluated.permanent.has(node);
+    if (node === undefined) return problems.some(problem => problem.isPermanent && problem.message === message);
+    return nodes.evaluated.permanent.has(node);
   }
 
   #left(): number {

@@ -164,18 +164,16 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
 /** `--ttl-lt 5`, `--hl-eq 64`. */
 function hopsOption({flag, values: [key = ''], negated}: RuleOption): Condition | null {
   const operator = ({lt: '<', gt: '>', eq: negated ? '!=' : '=='} as const)[flag.slice(-2)];
-  return operator === undefined
-    ? null
-    : {kind: 'compare', left: fieldOf('hops'), operator, right: {kind: 'list', elements: [{key, value: null}]}};
+  if (operator === undefined) return null;
+  return {kind: 'compare', left: fieldOf('hops'), operator, right: {kind: 'list', elements: [{key, value: null}]}};
 }
 
 /** Hours and weekdays recur, and a date may be past. */
 function timeOption({flag, values: [date = '']}: RuleOption): Condition | null {
   if (flag === '--kerneltz' || flag === '--contiguous') return always;
   const operator: NftOperator | null = flag === '--datestart' ? '>=' : flag === '--datestop' ? '<=' : null;
-  return operator === null
-    ? null
-    : {kind: 'compare', left: fieldOf('time'), operator, right: {kind: 'list', elements: [{key: date, value: null}]}};
+  if (operator === null) return null;
+  return {kind: 'compare', left: fieldOf('time'), operator, right: {kind: 'list', elements: [{key: date, value: null}]}};
 }
 
 function portOption({flag, values, negated}: RuleOption): Condition | null {

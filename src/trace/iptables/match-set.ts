@@ -211,11 +211,8 @@ function matchPart(part: string, value: string, side: string, packet: Packet): b
     return name === null || value.startsWith('physdev:') ? null : value === name;
   }
   if (part !== 'port') return null;
-  return side === 'src'
-    ? packet.sourcePort === undefined
-      ? null
-      : matchPort(value, {...packet, port: packet.sourcePort})
-    : matchPort(value, packet);
+  if (side === 'src') return packet.sourcePort === undefined ? null : matchPort(value, {...packet, port: packet.sourcePort});
+  return matchPort(value, packet);
 }
 
 function matchAddress(value: string, address: Address): boolean | null {

@@ -100,9 +100,8 @@ function atInterface(
   const reason = `whether the packet passes ${where} is not known, and chain ${name} of table ${table} does not accept it there`;
   return results.map(result => {
     const {verdict, policy, supposed} = result;
-    return verdict === 'accept' || supposed !== null
-      ? result
-      : {...undecided(result, reason), ...(verdict === 'drop' && policy !== undefined ? {policy} : {})};
+    if (verdict === 'accept' || supposed !== null) return result;
+    return {...undecided(result, reason), ...(verdict === 'drop' && policy !== undefined ? {policy} : {})};
   });
 }
 
