@@ -13,8 +13,8 @@ import type {TrafficContext} from './traffic-context.ts';
  * One finding code. A check of the API alone runs once; a check of a node runs once a node; a check of traffic, once a Service port and
  * node.
  */
-export interface Check<Code extends string = string> {
-  readonly code: Code;
+export interface Check {
+  readonly code: string;
   readonly name: string;
   readonly severity: Severity;
   /** One line for the list of codes. */

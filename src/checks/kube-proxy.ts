@@ -8,7 +8,8 @@ import type {PodObject} from '../model/api-objects.ts';
 import {isRulesAlone, fileText} from '../model/snapshot.ts';
 import {commandLine, namespacedName} from '../model/text.ts';
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
-import type {Check, NodeCheckContext} from './check.ts';
+import type {NodeCheckContext} from './check.ts';
+import {check} from './catalog.ts';
 import {logAndRestart, run, showLog} from './commands/commands.ts';
 import {kubeProxyTrouble} from './kube-proxy-trouble.ts';
 import {gracePeriod, healthTimeout, type NodeLag} from '../model/state-history.ts';
@@ -24,13 +25,7 @@ const notFollowing: ReadonlySet<SymptomKind> = new Set([
   'no-service-rules',
 ]);
 
-export const kubeProxyNotSyncing: Check<'ST505'> = {
-  code: 'ST505',
-  name: 'kube-proxy-not-syncing',
-  severity: 'warning',
-  summary: 'kube-proxy reports that it is unhealthy, does not run, or its last sync is older than changes that it should have applied',
-  remedy:
-    "Check whether this node's kube-proxy runs, check its log for iptables-restore errors and for a watch that hangs, and restart it.",
+export const kubeProxyNotSyncing = check('ST505', {
   *node(context) {
     const {container, log, cause, when, remedy, isAtEnd} = kubeProxyTrouble(context);
     const {node} = context;
@@ -72,7 +67,7 @@ export const kubeProxyNotSyncing: Check<'ST505'> = {
     const usual = context.config.mode.value === 'nftables' ? {remedy: withoutIptables} : {};
     yield {message, gist, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
   },
-};
+});
 
 /** Whether a line of the log is from the minutes before the node was read: what fails is tried again at least each minute. */
 function isStillSaid(when: string | null, context: NodeCheckContext): boolean {
@@ -132,12 +127,7 @@ export function readAt({node}: Pick<NodeCheckContext, 'node'>): number | null {
   return parseHealthz(fileText(node, 'healthz.json'))?.now ?? null;
 }
 
-export const noKubeProxy: Check<'ST903'> = {
-  code: 'ST903',
-  name: 'no-kube-proxy',
-  severity: 'info',
-  summary: "The node's Services are served by something other than kube-proxy",
-  remedy: 'Use the tool of the program that serves Services on this node (cilium-dbg service list, ovn-nbctl lb-list).',
+export const noKubeProxy = check('ST903', {
   *node({api, node, status}) {
     if (status.kind === 'not-served')
       yield {message: `${node.name}: ${status.reason}`, ...(status.remedy === undefined ? {} : {remedy: status.remedy})};
@@ -150,15 +140,9 @@ export const noKubeProxy: Check<'ST903'> = {
         remedy: 'Correct the labels of the Node, or find out from which machine these rules are.',
       };
   },
-};
+});
 
-export const twoProxies: Check<'ST516'> = {
-  code: 'ST516',
-  name: 'two-proxies',
-  severity: 'warning',
-  summary: 'Two programs serve Services on the node at once',
-  remedy:
-    'Keep one of them, and remove the DaemonSet, the static pod or the setting of the other. Then remove what it has left: ST502 names it.',
+export const twoProxies = check('ST516', {
   *node({api, node: {name}}) {
     const running = podsOnNode(api, name).filter(isRunning);
     // While a DaemonSet is updated, the old pod and the new one may both run.
@@ -175,7 +159,7 @@ export const twoProxies: Check<'ST516'> = {
       ...run(commandLine`kubectl get pods -A -o wide --field-selector ${`spec.nodeName=${name}`}`),
     };
   },
-};
+});
 
 function isRunning({metadata, status}: PodObject): boolean {
   return metadata.deletionTimestamp === undefined && status?.phase === 'Running';

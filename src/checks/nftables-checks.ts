@@ -6,15 +6,10 @@ import {families} from '../model/address.ts';
 import {type Observation, nameOf, ofPort} from '../model/finding.ts';
 import type {NftTable} from '../model/nft-ruleset.ts';
 import {commandLine, someOf} from '../model/text.ts';
-import type {Check} from './check.ts';
+import {check} from './catalog.ts';
 import {editService, onNode} from './commands/commands.ts';
 
-export const serviceNameTooLong: Check<'ST510'> = {
-  code: 'ST510',
-  name: 'service-name-too-long',
-  severity: 'error',
-  summary: 'The name of a Service port is longer than nft accepts, and kube-proxy cannot sync a family because of it',
-  remedy: 'Upgrade kube-proxy to 1.37, or give the Service or its port a shorter name: namespace, name and port together 126 characters.',
+export const serviceNameTooLong = check('ST510', {
   *node(context) {
     const {config} = context;
     if (config.mode.value !== 'nftables') return;
@@ -26,7 +21,7 @@ export const serviceNameTooLong: Check<'ST510'> = {
       if (first !== undefined) yield {...ofPort(first.port), ...described(blocking, own), ...editService(nameOf(first.port.object))};
     }
   },
-};
+});
 
 function described(blocking: readonly OverlongName[], all: readonly OverlongName[]): Pick<Observation, 'message' | 'severity'> {
   const textOf = ({port: {servicePortName}}: OverlongName): string => `${servicePortName} (${servicePortName.length} bytes)`;
@@ -42,13 +37,7 @@ function described(blocking: readonly OverlongName[], all: readonly OverlongName
   };
 }
 
-export const localhostNodePortsStuck: Check<'ST511'> = {
-  code: 'ST511',
-  name: 'localhost-node-ports-stuck',
-  severity: 'error',
-  summary: 'kube-proxy cannot sync a family: it cannot delete the chain that refused node ports on loopback addresses',
-  remedy:
-    'Delete the table on this node (nft delete table ip kube-proxy, or ip6); kube-proxy writes it again at its next sync, and until then no Service of the family is served.',
+export const localhostNodePortsStuck = check('ST511', {
   // kubernetes#142183: the map still refers to the chain that the same transaction deletes.
   *node({api, node, config, facts, nft}) {
     if (config.mode.value !== 'nftables') return;
@@ -68,7 +57,7 @@ export const localhostNodePortsStuck: Check<'ST511'> = {
       };
     }
   },
-};
+});
 
 function refusedTCP(table: NftTable): number {
   const verdict = `goto ${localhostRejectChain('tcp')}`;

@@ -9,17 +9,13 @@ import {familyOf, parseCidr} from '../model/address.ts';
 import type {Observation, Severity} from '../model/finding.ts';
 import {compareText, plural, someOf} from '../model/text.ts';
 import {type Setting, seenInRules} from '../model/proxy-config.ts';
-import type {Check, NodeCheckContext} from './check.ts';
+import type {NodeCheckContext} from './check.ts';
+import {check} from './catalog.ts';
 import {showArguments} from './commands/commands.ts';
 import {selectsPodsOf} from '../analyze/third-party/network-policies.ts';
 import {affectedServices} from './symptom-observations.ts';
 
-export const settingBreaksPromise: Check<'ST701'> = {
-  code: 'ST701',
-  name: 'setting-breaks-promise',
-  severity: 'error',
-  summary: 'With a setting of its kube-proxy, a node does not serve Services as the API says',
-  remedy: 'Correct the setting in the configuration of kube-proxy, and restart kube-proxy.',
+export const settingBreaksPromise = check('ST701', {
   *node(context) {
     const invalid = invalidSettings(context);
     for (const [, message] of invalid) yield {severity: 'warning', message, ...showArguments(context)};
@@ -29,7 +25,7 @@ export const settingBreaksPromise: Check<'ST701'> = {
         yield {...observed(context, broken, settingText(context, setting)), severity: settingSeverity(context, setting, broken)};
     }
   },
-};
+});
 
 /** What kube-proxy refuses, or cannot use: it runs with other settings than these, or will not start again. */
 function invalidSettings(context: NodeCheckContext): ReadonlyMap<SettingName, string> {
@@ -92,12 +88,7 @@ function settingSeverity(context: NodeCheckContext, setting: SettingName, broken
   return broken.every(({family}) => isLeft(family)) ? 'warning' : 'error';
 }
 
-export const podsNotRecognized: Check<'ST702'> = {
-  code: 'ST702',
-  name: 'pods-not-recognized',
-  severity: 'error',
-  summary: "By its settings, kube-proxy takes the node's pods for clients from outside, or others for its pods",
-  remedy: 'Set clusterCIDR of kube-proxy to the network of all pods (or detectLocalMode: NodeCIDR), and restart kube-proxy.',
+export const podsNotRecognized = check('ST702', {
   *node(context) {
     const broken = ofDetector(context);
     if (broken.length === 0) return;
@@ -109,7 +100,7 @@ export const podsNotRecognized: Check<'ST702'> = {
       severity: severityOf(broken),
     };
   },
-};
+});
 
 /** What is lost because of the detector. That pods are masqueraded ST504 says, and also whether the rules have another one. */
 export function ofDetector(context: NodeCheckContext): readonly BrokenPromise[] {
@@ -119,12 +110,7 @@ export function ofDetector(context: NodeCheckContext): readonly BrokenPromise[] 
   return told.length > 0 && severityOf(broken) !== 'error' ? [] : broken;
 }
 
-export const knownBug: Check<'ST703'> = {
-  code: 'ST703',
-  name: 'known-bug',
-  severity: 'error',
-  summary: 'A known bug of this version of kube-proxy breaks what the API promises',
-  remedy: 'Upgrade kube-proxy.',
+export const knownBug = check('ST703', {
   *node(context) {
     for (const [mended, broken] of byMended(context, 'bug')) {
       const text = `kube-proxy ${context.config.version.value.text} has a bug in ${context.config.mode.value} mode that ${mended} does not have`;
@@ -135,14 +121,9 @@ export const knownBug: Check<'ST703'> = {
       };
     }
   },
-};
+});
 
-export const limitOfMode: Check<'ST704'> = {
-  code: 'ST704',
-  name: 'limit-of-mode',
-  severity: 'info',
-  summary: 'The proxy mode cannot do what the API promises',
-  remedy: 'Use iptables or nftables mode if the Services need it. Otherwise no action is needed.',
+export const limitOfMode = check('ST704', {
   *node(context) {
     const broken = brokenPromises(context).filter(({cause}) => cause.kind === 'mode');
     if (broken.length === 0) return;
@@ -151,28 +132,18 @@ export const limitOfMode: Check<'ST704'> = {
     const text = `${context.config.mode.value} mode cannot do all that the API promises`;
     yield {...observed(context, broken, text), severity: leaves ? 'warning' : 'info'};
   },
-};
+});
 
-export const apiNewer: Check<'ST705'> = {
-  code: 'ST705',
-  name: 'api-newer-than-kube-proxy',
-  severity: 'info',
-  summary: 'Services use what this version of kube-proxy does not know',
-  remedy: 'Upgrade kube-proxy.',
+export const apiNewer = check('ST705', {
   *node(context) {
     for (const [mended, broken] of byMended(context, 'older-api')) {
       const text = `kube-proxy ${context.config.version.value.text} does not know what these Services use, and ${mended} does`;
       yield {...observed(context, broken, text), remedy: `Upgrade kube-proxy to ${mended} or a later version.`};
     }
   },
-};
+});
 
-export const podAddressLost: Check<'ST706'> = {
-  code: 'ST706',
-  name: 'pod-address-lost',
-  severity: 'info',
-  summary: 'masqueradeAll hides the addresses of pods from the endpoints',
-  remedy: 'Set masqueradeAll to false unless the pod network needs it, and restart kube-proxy.',
+export const podAddressLost = check('ST706', {
   *node(context) {
     const broken = ofSetting(context, 'masqueradeAll');
     if (broken.length === 0) return;
@@ -180,7 +151,7 @@ export const podAddressLost: Check<'ST706'> = {
     const text = `masqueradeAll is set (${context.config.masqueradeAll.source})${isPolicied ? ', and NetworkPolicies that select endpoints see the address of the node in place of the pod' : ''}`;
     yield {...observed(context, broken, text), severity: isPolicied ? 'warning' : 'info'};
   },
-};
+});
 
 /** The name that kube-proxy runs as is no name of this node: what ST507 says of rules that show it, by the setting that was read. */
 export function* otherNodeName(context: NodeCheckContext): Iterable<Observation> {

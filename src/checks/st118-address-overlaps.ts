@@ -5,18 +5,13 @@ import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import {partition} from '../model/lists.ts';
 import {whyWithoutKubeProxy, type NodeFacts, routeOf, unknownRoute} from '../model/node/node-facts.ts';
 import {commandLine, someOf} from '../model/text.ts';
-import type {Check} from './check.ts';
+import {check} from './catalog.ts';
 import {run, onNode} from './commands/commands.ts';
 import {knownServiceRanges, nodesInRanges, overlaps} from '../expect/cluster/service-range.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {holdersOfClusterIPs} from './objects/local-endpoints.ts';
 
-export const serviceRangeOverlap: Check<'ST118'> = {
-  code: 'ST118',
-  name: 'service-range-overlap',
-  severity: 'warning',
-  summary: 'The range of cluster IPs holds addresses of nodes or pods',
-  remedy: 'Give the cluster a Service range that no node or pod uses, or renumber what is inside it.',
+export const serviceRangeOverlap = check('ST118', {
   *cluster({api}) {
     const ranges = knownServiceRanges(api);
     const taken = addressesOfServices(api);
@@ -56,7 +51,7 @@ export const serviceRangeOverlap: Check<'ST118'> = {
         message: `${node.name} sends packets to ${someOf(lost)}, and so what goes to their pods, to a bridge of Docker whose network has these addresses too`,
       };
   },
-};
+});
 
 const moveDocker = 'Give Docker other networks: bip and default-address-pools in /etc/docker/daemon.json, or subnet in the Compose file.';
 
@@ -93,12 +88,7 @@ function addressesOfServices(api: ApiObjects): readonly {readonly address: strin
   });
 }
 
-export const addressConflict: Check<'ST119'> = {
-  code: 'ST119',
-  name: 'address-conflict',
-  severity: 'warning',
-  summary: 'Nodes or pods share an address or a pod network, or a node lacks its own address',
-  remedy: 'Find out what gave it out twice (the network plugin, the controller manager, a setting by hand), and recreate one of the two.',
+export const addressConflict = check('ST119', {
   *cluster({api}) {
     const [nodes, virtual] = partition(api.nodes ?? [], node => whyWithoutKubeProxy(node) === null);
     const isVirtual = new Set<string | undefined>(virtual.map(nameOfNode));
@@ -144,7 +134,7 @@ export const addressConflict: Check<'ST119'> = {
       ...run(commandLine`kubectl get nodes -o wide`),
     };
   },
-};
+});
 
 /** What two have, with the names of those. */
 function shared<T>(all: readonly T[], keysOf: (one: T) => readonly string[], nameOf: (one: T) => string): readonly string[] {

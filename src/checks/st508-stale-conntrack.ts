@@ -12,7 +12,8 @@ import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {parseConntrack, type TrackedConnection} from '../parse/conntrack.ts';
-import type {Check, NodeCheckContext} from './check.ts';
+import type {NodeCheckContext} from './check.ts';
+import {catalogRow, check} from './catalog.ts';
 import {run, withUpgrade} from './commands/commands.ts';
 import {ipvsContext} from '../expect/ipvs/ipvs-context.ts';
 import {nftContext} from '../expect/nftables/expect-table.ts';
@@ -24,19 +25,13 @@ import {servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts
 import type {EntryTrace} from '../model/service-trace.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 
-const remedy =
-  'Delete the entries on this node: conntrack -D -p PROTOCOL --orig-dst ADDRESS --orig-port-dst PORT. Until then clients that keep their source port get no answer, or that of another pod.';
+const {remedy} = catalogRow('ST508');
 
 const {flowsToBalancers, flowsToIpvsBalancers, flowsOfUnready, flowsFromStart, flowsOfTerminating, flowsUnreconciled, flowsOfEmpty} =
   mendedBugs;
 const bugs = [flowsToBalancers, flowsToIpvsBalancers, flowsOfUnready, flowsFromStart, flowsOfTerminating, flowsUnreconciled];
 
-export const staleConntrack: Check<'ST508'> = {
-  code: 'ST508',
-  name: 'stale-conntrack',
-  severity: 'warning',
-  summary: "Live connection-tracking entries send a Service's packets to an address that is no endpoint",
-  remedy,
+export const staleConntrack = check('ST508', {
   *node(context) {
     const texts = ['conntrack', 'conntrack-tcp'].flatMap(file => context.node.read(file)?.toString('utf8') ?? []);
     if (texts.length === 0) return;
@@ -57,23 +52,16 @@ export const staleConntrack: Check<'ST508'> = {
       const connections = [...flows.values()];
       const ends = [...new Set(connections.map(({reply}) => joinHostPort(reply.source, reply.sourcePort)))];
       const lines = someOf(connections.map(({line}) => String(line)));
+      const causes = set.endpoints.some(({ready, serving}) => ready || serving) ? bugs : [...bugs, flowsOfEmpty];
       yield {
         ...ofPort(port),
         message: `${port.servicePortName}: ${connections.length} tracked ${port.protocol} ${wordFor(port, connections.length)} to ${someOf(ends)}, no endpoint of the Service (conntrack line ${lines})${clientsOf(connections)}`,
-        ...(port.protocol === 'UDP'
-          ? {
-              remedy: withUpgrade(
-                remedy,
-                context,
-                set.endpoints.some(({ready, serving}) => ready || serving) ? bugs : [...bugs, flowsOfEmpty],
-              ),
-            }
-          : {}),
+        ...(port.protocol === 'UDP' ? {remedy: withUpgrade(remedy, context, causes)} : {}),
         ...run(...deletions(connections, port.family)),
       };
     }
   },
-};
+});
 
 /**
  * Flows to a port of the node whose pod is gone: they keep the address, whatever pod has the port now. Only where all pods were read, for

@@ -3,18 +3,14 @@ import {readAt} from './kube-proxy.ts';
 import {largest} from '../model/lists.ts';
 import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {type PortEntry, serviceKey} from '../expect/cluster/cluster-view.ts';
-import type {Check, NodeCheckContext} from './check.ts';
+import type {NodeCheckContext} from './check.ts';
+import {check} from './catalog.ts';
 import {ofPort} from '../model/finding.ts';
 import {commandLine} from '../model/text.ts';
 import {run} from './commands/commands.ts';
 import {gracePeriod} from '../model/state-history.ts';
 
-export const changedWhileLooking: Check<'ST904'> = {
-  code: 'ST904',
-  name: 'changed-while-looking',
-  severity: 'info',
-  summary: 'A Service or its slices changed so shortly before the node was read that kube-proxy may not have followed yet',
-  remedy: 'Check again: findings that remain are not caused by timing.',
+export const changedWhileLooking = check('ST904', {
   *node(context) {
     const now = readAt(context);
     // If the Services were followed, the states that the node may have are known, and no warning is needed.
@@ -33,7 +29,7 @@ export const changedWhileLooking: Check<'ST904'> = {
       };
     }
   },
-};
+});
 
 function lastChange({port}: Pick<PortEntry, 'port'>, {view, config}: NodeCheckContext): number {
   const slices = view.slicesOf(serviceKey(port), proxyVersion(config));

@@ -8,17 +8,19 @@ import {agentAction} from './cilium-checks.ts';
 import {symptomObservations} from './symptom-observations.ts';
 import {mendedBugs} from '../expect/patch-releases.ts';
 import {ofDetector, otherNodeName} from './promise-checks.ts';
+import {catalogRow, check, howToRestart, logFirst, restartIt} from './catalog.ts';
 import {kubeProxyTrouble, portInUse, replacementOf, troubleText} from './kube-proxy-trouble.ts';
 
-/** A check that only reports the symptoms of its name. */
-interface SymptomCheck extends Pick<Check, 'code' | 'severity' | 'summary' | 'remedy'> {
-  readonly name: SymptomKind;
+/** A check that only reports the symptoms of its kind. */
+interface SymptomCheck {
+  readonly code: string;
+  readonly kind: SymptomKind;
   /** The command for the remedy; left out if there is none. */
   readonly command?: CommandOf;
-  /** In place of both where the rules that show the symptom are kube-proxy's, or those of another program. */
-  readonly ofKubeProxy?: Action;
-  readonly ofThirdParty?: Action;
-  /** In place of the remedy where packets are refused that should get in. */
+  /** The remedy where the rules that show the symptom are kube-proxy's, which is restarted, or those of another program, which are shown. */
+  readonly ofKubeProxy?: string;
+  readonly ofThirdParty?: string;
+  /** The remedy where packets are refused that should get in. */
   readonly remedyForRefused?: string;
   /** What else is reported, without symptoms. */
   readonly also?: (context: NodeCheckContext) => Iterable<Observation>;
@@ -28,340 +30,114 @@ interface SymptomCheck extends Pick<Check, 'code' | 'severity' | 'summary' | 're
 
 type CommandOf = (context: NodeCheckContext, observation: Observation) => Pick<Observation, 'command'>;
 
-interface Action {
-  readonly remedy: string;
-  readonly command: CommandOf;
-}
-
-const howToRestart = '(delete its pod, or restart the service that runs it): it rewrites all rules when it starts.';
-const restartIt = `Restart kube-proxy on this node ${howToRestart}`;
-const noUpdates = logFirst('stopped processing EndpointSlice updates');
-
-/** A new pod begins with an empty log. */
-function logFirst(what: string): string {
-  return `Read the log of kube-proxy on this node for why it ${what}. Then restart it ${howToRestart}`;
-}
-
 /** The pod networks of all nodes. */
 const podNetworks = run(commandLine`kubectl get nodes -o custom-columns=NAME:.metadata.name,PODCIDRS:.spec.podCIDRS`);
 
-const table = [
-  {
-    code: 'ST201',
-    name: 'service-not-programmed',
-    severity: 'error',
-    summary: 'A Service port that a node should serve is not programmed on it',
-    remedy: logFirst('did not program the Service'),
-    command: logAndRestart,
-  },
-  {
-    code: 'ST202',
-    name: 'missing-endpoint',
-    severity: 'error',
-    summary: 'An endpoint that should get traffic gets none on a node',
-    remedy: noUpdates,
-    command: logAndRestart,
-  },
-  {
-    code: 'ST203',
-    name: 'stale-endpoint',
-    severity: 'error',
-    summary: 'Traffic on a live path goes to an address that is no usable endpoint of the Service',
-    remedy: noUpdates,
-    command: logAndRestart,
-  },
-  {
-    code: 'ST204',
-    name: 'wrong-endpoint-address',
-    severity: 'error',
-    summary: 'The chain of an endpoint sends traffic to another address or port',
-    remedy: `${restartIt} kube-proxy never writes such a rule: find out what changed it.`,
-    command: restart,
-  },
-  {
-    code: 'ST205',
-    name: 'stale-service',
-    severity: 'error',
-    summary: 'A Service port that is not in the API still answers on a node',
-    remedy: logFirst('did not process the deletion'),
-    command: logAndRestart,
-  },
-  {
-    code: 'ST206',
-    name: 'missing-entry',
-    severity: 'error',
-    summary: 'One entry of a Service is not programmed while others are',
-    remedy: logFirst('did not program the entry'),
-    command: logAndRestart,
-  },
-  {
-    code: 'ST207',
-    name: 'traffic-policy-mismatch',
-    severity: 'error',
-    summary: 'Endpoints are picked by another traffic policy than the configured one',
-    remedy: logFirst('did not apply the change of the traffic policy'),
-    command: logAndRestart,
-  },
-  {
-    code: 'ST208',
-    name: 'uneven-balance',
-    severity: 'warning',
-    summary: 'Usable endpoints do not get equal shares of the traffic',
-    remedy: `${restartIt} kube-proxy gives equal shares: find out what changed the rules.`,
-    command: restart,
-  },
-  {
-    code: 'ST209',
-    name: 'session-affinity-mismatch',
-    severity: 'warning',
-    summary: 'Session affinity is missing, extra, or has another timeout',
-    remedy: logFirst('did not apply the change of sessionAffinity'),
-    command: logAndRestart,
-  },
+const table: readonly SymptomCheck[] = [
+  {code: 'ST201', kind: 'service-not-programmed', command: logAndRestart},
+  {code: 'ST202', kind: 'missing-endpoint', command: logAndRestart},
+  {code: 'ST203', kind: 'stale-endpoint', command: logAndRestart},
+  {code: 'ST204', kind: 'wrong-endpoint-address', command: restart},
+  {code: 'ST205', kind: 'stale-service', command: logAndRestart},
+  {code: 'ST206', kind: 'missing-entry', command: logAndRestart},
+  {code: 'ST207', kind: 'traffic-policy-mismatch', command: logAndRestart},
+  {code: 'ST208', kind: 'uneven-balance', command: restart},
+  {code: 'ST209', kind: 'session-affinity-mismatch', command: logAndRestart},
   {
     code: 'ST210',
-    name: 'source-ranges-mismatch',
-    severity: 'error',
-    summary: 'Packets from outside loadBalancerSourceRanges are accepted, or packets from inside them are dropped',
-    remedy: `${logFirst('did not apply the change')} Until then, block the address at the load balancer or in the network.`,
+    kind: 'source-ranges-mismatch',
     remedyForRefused: logFirst('did not apply the change'),
     command: logAndRestart,
   },
   {
     code: 'ST211',
-    name: 'masquerade-mismatch',
-    severity: 'warning',
-    summary: 'A packet is masqueraded where it should not be, or not masqueraded where it should be',
-    remedy: `${restartIt} If many nodes report this, compare clusterCIDR and masqueradeAll of kube-proxy with the pod network.`,
+    kind: 'masquerade-mismatch',
     command: restart,
-    ofThirdParty: {
-      remedy:
-        'Find out which tool wrote the rule (flannel, Docker, a firewall), and exempt packets to pods of this node there. A restart of kube-proxy does not change the rule.',
-      command: listPlace,
-    },
+    ofThirdParty:
+      'Find out which tool wrote the rule (flannel, Docker, a firewall), and exempt packets to pods of this node there. A restart of kube-proxy does not change the rule.',
   },
   {
     code: 'ST212',
-    name: 'missing-reject',
-    severity: 'error',
-    summary: 'A Service without endpoints does not refuse connections: they hang or leave the node',
-    remedy: logFirst('did not write the rule'),
+    kind: 'missing-reject',
     command: logAndRestart,
-    ofThirdParty: {
-      remedy:
-        "Find out which tool wrote the rule (a network policy agent, a firewall), and have it put the rule, or the jump that leads to it, behind kube-proxy's jumps. Do not just delete it: other traffic may need it.",
-      command: listPlace,
-    },
+    ofThirdParty:
+      "Find out which tool wrote the rule (a network policy agent, a firewall), and have it put the rule, or the jump that leads to it, behind kube-proxy's jumps. Do not just delete it: other traffic may need it.",
   },
-  {
-    code: 'ST213',
-    name: 'unexpected-reject',
-    severity: 'error',
-    summary: 'A rule of kube-proxy refuses or drops packets to a Service that has endpoints',
-    remedy: noUpdates,
-    command: logAndRestart,
-  },
-  {
-    code: 'ST214',
-    name: 'broken-jump',
-    severity: 'error',
-    summary: 'A rule jumps to a chain that is empty or missing',
-    remedy: `${restartIt} Since 1.27 kube-proxy rewrites an unchanged Service only in a full sync.`,
-    command: restart,
-  },
-  {
-    code: 'ST215',
-    name: 'orphan-chain',
-    severity: 'info',
-    summary: 'Chains of kube-proxy that no rule jumps to',
-    remedy:
-      'No action is needed: kube-proxy removes them in its next full sync. KUBE-XLB chains under 1.28 or later stay until the node is rebooted and can block syncs.',
-  },
-  {
-    code: 'ST216',
-    name: 'unexpected-rule',
-    severity: 'info',
-    summary: "A rule in kube-proxy's chains that kube-proxy would not have written",
-    remedy: "Find out what writes into kube-proxy's chains. A restart of kube-proxy on this node removes the rule.",
-    command: listPlace,
-  },
-  {
-    code: 'ST217',
-    name: 'missing-rule',
-    severity: 'info',
-    summary: 'A rule that kube-proxy would have written is missing, and no other code describes it better',
-    remedy: logFirst('did not write the rule'),
-    command: logAndRestart,
-  },
-  {
-    code: 'ST218',
-    name: 'duplicate-rule',
-    severity: 'info',
-    summary: 'The same rule is in a chain twice',
-    remedy: 'No action is needed now. If their number grows, compare the iptables versions of the node and of the kube-proxy image.',
-  },
+  {code: 'ST213', kind: 'unexpected-reject', command: logAndRestart},
+  {code: 'ST214', kind: 'broken-jump', command: restart},
+  {code: 'ST215', kind: 'orphan-chain'},
+  {code: 'ST216', kind: 'unexpected-rule', command: listPlace},
+  {code: 'ST217', kind: 'missing-rule', command: logAndRestart},
+  {code: 'ST218', kind: 'duplicate-rule'},
   {
     code: 'ST219',
-    name: 'health-check-port-blocked',
-    severity: 'warning',
-    summary: 'Health checks of load balancers are not let through: the accept rule is missing, or another rule refuses them first',
-    remedy: logFirst('did not write the rule'),
+    kind: 'health-check-port-blocked',
     command: logAndRestart,
-    ofThirdParty: {
-      remedy: 'Open the port for the load balancer in the tool that wrote the rule (firewalld, ufw, a security agent).',
-      command: listPlace,
-    },
+    ofThirdParty: 'Open the port for the load balancer in the tool that wrote the rule (firewalld, ufw, a security agent).',
   },
-  {
-    code: 'ST301',
-    name: 'services-chain-not-hooked',
-    severity: 'error',
-    summary: "A base chain does not jump to kube-proxy's chains",
-    remedy:
-      'Restart kube-proxy on this node: it restores its jumps when it starts (from 1.27 on only then and in full syncs). Then find out what removed the jump: a firewall reload, or an agent that rewrites base chains.',
-    command: restart,
-  },
+  {code: 'ST301', kind: 'services-chain-not-hooked', command: restart},
   {
     code: 'ST302',
-    name: 'postrouting-broken',
-    severity: 'error',
-    summary: 'The masquerade mark is never set, never matched or never acted on',
-    remedy:
-      'Restart kube-proxy on this node, and find out what changed the chain. Two agents with the same mark bit are a common cause (masqueradeBit).',
+    kind: 'postrouting-broken',
     command: restart,
-    ofThirdParty: {
-      remedy:
-        "Find out which tool wrote the rule. It must not change kube-proxy's mark (masqueradeBit), and must come after the jump to KUBE-POSTROUTING. A restart of kube-proxy does not change the rule.",
-      command: listPlace,
-    },
+    ofThirdParty:
+      "Find out which tool wrote the rule. It must not change kube-proxy's mark (masqueradeBit), and must come after the jump to KUBE-POSTROUTING. A restart of kube-proxy does not change the rule.",
   },
   {
     code: 'ST303',
-    name: 'forward-blocked',
-    severity: 'error',
-    summary: 'A packet that was already sent to a pod is dropped in FORWARD',
-    remedy:
-      'Accept the pod network in FORWARD, or set its policy to ACCEPT, in the tool that sets it (Docker, iptables-persistent, firewalld).',
+    kind: 'forward-blocked',
     command: listPlace,
-    ofKubeProxy: {remedy: `${restartIt} Then find out what changed its rules.`, command: restart},
-    ofThirdParty: {
-      remedy:
-        'Find out which tool wrote the rule (firewalld, ufw, a security agent). If the traffic is to pass, accept the pod network in that tool: an ACCEPT that comes after the rule has no effect.',
-      command: listPlace,
-    },
+    ofKubeProxy: `${restartIt} Then find out what changed its rules.`,
+    ofThirdParty:
+      'Find out which tool wrote the rule (firewalld, ufw, a security agent). If the traffic is to pass, accept the pod network in that tool: an ACCEPT that comes after the rule has no effect.',
   },
-  {
-    code: 'ST304',
-    name: 'node-ports-unreachable',
-    severity: 'error',
-    summary: 'The jump to the node ports is missing, restricted to the wrong addresses, or shadowed',
-    remedy: 'Restart kube-proxy on this node. If the addresses are wrong, compare nodePortAddresses with the addresses of the node.',
-    command: restart,
-  },
-  {
-    code: 'ST305',
-    name: 'no-service-rules',
-    severity: 'error',
-    summary: "A node holds none of kube-proxy's Service rules, or lost most of those that lead to Services",
-    remedy:
-      'Check whether kube-proxy runs on this node, and its log for errors of iptables-restore or nft: one invalid rule makes the whole transaction fail. Restart it after the cause is removed.',
-    command: showLog,
-  },
+  {code: 'ST304', kind: 'node-ports-unreachable', command: restart},
+  {code: 'ST305', kind: 'no-service-rules', command: showLog},
   {
     code: 'ST306',
-    name: 'canary-missing',
-    severity: 'info',
-    summary: "kube-proxy's canary chain is missing from a table: something flushed it",
-    remedy:
-      'Wait a minute: kube-proxy rewrites all rules when it notices. Then find out what flushes the table (a firewall reload, iptables-restore without --noflush).',
+    kind: 'canary-missing',
     command: ({node}) => run(commandLine`kubectl svc-trace check -A --node ${node.name}`),
   },
-  {
-    code: 'ST401',
-    name: 'entry-taken-by-other-rule',
-    severity: 'error',
-    summary: "A third-party rule intercepts a Service's packets before kube-proxy's rules",
-    remedy:
-      'Find out which tool wrote the rule (a host port of a pod, a mesh, a firewall). Remove it, or give one of the two another port.',
-    command: listPlace,
-  },
-  {
-    code: 'ST402',
-    name: 'dropped-by-other-rule',
-    severity: 'error',
-    summary: "A third-party rule drops or rejects a Service's packets",
-    remedy:
-      'Find out which tool wrote the rule (firewalld, ufw, a security agent), and add an exception for the traffic of Services there.',
-    command: listPlace,
-  },
-  {
-    code: 'ST403',
-    name: 'undecided-path',
-    severity: 'warning',
-    summary: "A rule on a Service's path has a match or target that svc-trace cannot evaluate",
-    remedy: 'Check by hand whether the rule lets the packets pass. An ipset match can be evaluated if the bundle holds ipset-save.',
-    command: listPlace,
-  },
+  {code: 'ST401', kind: 'entry-taken-by-other-rule', command: listPlace},
+  {code: 'ST402', kind: 'dropped-by-other-rule', command: listPlace},
+  {code: 'ST403', kind: 'undecided-path', command: listPlace},
   {
     code: 'ST504',
-    name: 'cluster-cidr-mismatch',
-    severity: 'warning',
-    summary: "The CIDR or interface in the masquerade rules does not cover the node's pods, or is not the configured one",
-    remedy:
-      'Compare clusterCIDR and detectLocalMode of kube-proxy with spec.podCIDRs of the nodes and with the pod network of the CNI. Restart kube-proxy after a correction.',
+    kind: 'cluster-cidr-mismatch',
     command: () => podNetworks,
     isSaid: (context, {cause}) => cause === 'setting' && ofDetector(context).length > 0,
   },
   {
     code: 'ST507',
-    name: 'node-name-mismatch',
-    severity: 'error',
-    summary: "The node's rules treat none of the API's local endpoints as local: kube-proxy runs under another node name",
-    remedy: 'Start kube-proxy with --hostname-override set to the name of the Node object (metadata.name).',
+    kind: 'node-name-mismatch',
     command: showArguments,
     also: otherNodeName,
   },
-  {
-    code: 'ST509',
-    name: 'zone-unknown-to-kube-proxy',
-    severity: 'warning',
-    summary: 'For all Services with hints the node uses the endpoints that a node without a zone would use',
-    remedy:
-      'Restart kube-proxy on this node: it reads the zone label when it starts (a start-up race of 1.34 to 1.36, or a label that was set later).',
-    command: restart,
-  },
-] as const satisfies readonly SymptomCheck[];
+  {code: 'ST509', kind: 'zone-unknown-to-kube-proxy', command: restart},
+];
 
 /** The checks that report one kind of symptom each: the result of comparing and walking a node's rules. */
-export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => {
-  const {
-    command,
-    ofKubeProxy,
-    ofThirdParty,
-    remedyForRefused,
-    also,
-    isSaid,
-    ...check
-  }: SymptomCheck & {readonly code: (typeof table)[number]['code']} = row;
+export const symptomChecks: readonly Check[] = table.map(row => {
+  const {code, kind, command, ofKubeProxy, ofThirdParty, remedyForRefused, also, isSaid} = row;
+  const {remedy: usual} = catalogRow(code);
   const withAction = (context: NodeCheckContext, symptom: Symptom, observation: Observation): Observation => {
     // A symptom with a remedy of its own is not put right by the command of the others.
     if (observation.remedy !== undefined) return observation;
     if (symptom.by === 'cilium') return {...observation, ...agentAction(context, symptom)};
     const owner = ownerOf(observation);
-    const action = owner === 'kube-proxy' ? ofKubeProxy : owner === 'third party' ? ofThirdParty : undefined;
-    const remedy = action?.remedy ?? (symptom.refuses ? remedyForRefused : undefined);
-    const commandOf = action?.command ?? command;
-    const instead = toRestart.has(commandOf) ? insteadOfRestart(context, row.name) : null;
+    const ofOwner = owner === 'kube-proxy' ? ofKubeProxy : owner === 'third party' ? ofThirdParty : undefined;
+    const remedy = ofOwner ?? (symptom.refuses ? remedyForRefused : undefined) ?? usual;
+    const commandOf = ofOwner === undefined ? command : owner === 'kube-proxy' ? restart : listPlace;
+    const instead = toRestart.has(commandOf) ? insteadOfRestart(context, kind) : null;
     if (instead !== null) return {...observation, ...instead};
-    const whole = updates.has(row.name) ? withUpgrade(remedy ?? row.remedy, context, losingUpdates) : (remedy ?? row.remedy);
-    return {...observation, ...(whole === row.remedy ? {} : {remedy: whole}), ...commandOf?.(context, observation)};
+    const whole = updates.has(kind) ? withUpgrade(remedy, context, losingUpdates) : remedy;
+    return {...observation, ...(whole === usual ? {} : {remedy: whole}), ...commandOf?.(context, observation)};
   };
-  return {
-    ...check,
+  return check(code, {
     node: context => {
-      const symptoms = context.symptoms.filter(symptom => symptom.kind === row.name && isSaid?.(context, symptom) !== true);
+      const symptoms = context.symptoms.filter(symptom => symptom.kind === kind && isSaid?.(context, symptom) !== true);
       if (symptoms.length === 0) return also?.(context) ?? [];
-      const why = row.name === 'no-service-rules' ? troubleText(kubeProxyTrouble(context)) : null;
+      const why = kind === 'no-service-rules' ? troubleText(kubeProxyTrouble(context)) : null;
       return symptomObservations(symptoms).map(({symptom, observation}) => {
         const {message} = observation;
         const taken = takenPort(context, symptom);
@@ -372,7 +148,7 @@ export const symptomChecks: readonly Check<(typeof table)[number]['code']>[] = t
         return withAction(context, symptom, {...observation, message: why === null ? message : `${message}. Of kube-proxy: ${why}`});
       });
     },
-  };
+  });
 });
 
 /** A node port without rules, of which the log of kube-proxy says that another process listens there. */

@@ -3,17 +3,11 @@ import {type Observation, ofPort} from '../model/finding.ts';
 import {hasExternalEntry} from '../model/service-port.ts';
 import {commandLine} from '../model/text.ts';
 import {maxClients} from '../parse/conntrack.ts';
-import type {Check} from './check.ts';
+import {check} from './catalog.ts';
 import {run} from './commands/commands.ts';
 import {fromWhom, countNewConnections, oddsText, rareExponent, type TrafficContext} from './traffic-context.ts';
 
-export const removedEndpointInUse: Check<'ST513'> = {
-  code: 'ST513',
-  name: 'removed-endpoint-in-use',
-  severity: 'info',
-  summary: 'TCP connections are still open to an address that is no usable endpoint of the Service',
-  remedy:
-    'Nothing, if the pod is draining. If the pod was deleted, its clients wait for a timeout: restart them, or configure keep-alives and a shorter timeout.',
+export const removedEndpointInUse = check('ST513', {
   *traffic({node, entry: {port, set}, cells, tracked}) {
     if (port.protocol !== 'TCP') return;
     for (const [hostPort, {openConnections}] of cells) {
@@ -26,7 +20,7 @@ export const removedEndpointInUse: Check<'ST513'> = {
       yield {...ofPort(port), node, endpoint: hostPort, message, ...showFlows(port.family, hostPort)};
     }
   },
-};
+});
 
 /** Shows the clients, on the node. */
 function showFlows(family: Family, hostPort: string): Pick<Observation, 'command'> {
@@ -34,12 +28,7 @@ function showFlows(family: Family, hostPort: string): Pick<Observation, 'command
   return run(commandLine`conntrack -L -f ${family.toLowerCase()} -p tcp --reply-src ${address} --reply-port-src ${port}`);
 }
 
-export const endpointGetsNothing: Check<'ST514'> = {
-  code: 'ST514',
-  name: 'endpoint-gets-nothing',
-  severity: 'warning',
-  summary: 'An endpoint gets none of the new connections on a node although the rules give it a share, and chance does not explain it',
-  remedy: 'Trace the Service on this node (svc-trace trace SERVICE --node NODE) and look for rules that take its connections elsewhere.',
+export const endpointGetsNothing = check('ST514', {
   *traffic({node, entry: {port}, cells, isRandom}) {
     // With two lists of endpoints the counters do not show which list a connection came from.
     const hasTwoLists = (port.externalPolicyLocal || port.internalPolicyLocal) && hasExternalEntry(port);
@@ -54,15 +43,9 @@ export const endpointGetsNothing: Check<'ST514'> = {
       yield {...ofPort(port), node, endpoint: hostPort, message, ...trace};
     }
   },
-};
+});
 
-export const oneEndpointGetsAll: Check<'ST515'> = {
-  code: 'ST515',
-  name: 'one-endpoint-gets-all',
-  severity: 'info',
-  summary: "A node's connections to a Service all go to one of several endpoints: session affinity, few clients or long connections",
-  remedy:
-    'Nothing, if this is intended. kube-proxy balances connections, not requests: to spread load over long connections, balance in the client, or let clients reconnect periodically.',
+export const oneEndpointGetsAll = check('ST515', {
   *traffic(context) {
     const {node, entry, cells, clients} = context;
     const served = [...cells.values()].filter(({expectedShare}) => (expectedShare ?? 0) > 0);
@@ -78,7 +61,7 @@ export const oneEndpointGetsAll: Check<'ST515'> = {
     const message = `${entry.port.servicePortName}: all ${what} go to ${only.hostPort}, one of ${served.length} endpoints: ${why}`;
     yield {...ofPort(entry.port), node, endpoint: only.hostPort, message};
   },
-};
+});
 
 /** A smaller number proves nothing. */
 const minConnections = 5;

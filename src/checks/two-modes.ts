@@ -31,17 +31,12 @@ import {commandLine, namespacedName, plural, someOf} from '../model/text.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
 import {endsOf, type Outcome} from '../trace/packet.ts';
 import {walkSide} from '../trace/side.ts';
-import type {Check, NodeCheckContext} from './check.ts';
+import type {NodeCheckContext} from './check.ts';
+import {check} from './catalog.ts';
 import {iptables, listPlace, onNode, restart, run} from './commands/commands.ts';
 import {affectedServices} from './symptom-observations.ts';
 
-export const twoBackends: Check<'ST501'> = {
-  code: 'ST501',
-  name: 'two-backends',
-  severity: 'error',
-  summary: 'Service rules stand in both iptables-legacy and iptables-nft',
-  remedy:
-    "Find out which backend the running kube-proxy uses (iptables --version in its container), and flush kube-proxy's chains in the other one, or reboot the node.",
+export const twoBackends = check('ST501', {
   *node(context) {
     for (const pair of context.backends) {
       const {family, nft, legacy} = pair;
@@ -49,7 +44,7 @@ export const twoBackends: Check<'ST501'> = {
       yield {family, ...contradiction(pair, context)};
     }
   },
-};
+});
 
 /** They contradict each other if the backend that kube-proxy does not use has Service rules that the other one lacks. */
 function contradiction(
@@ -159,13 +154,7 @@ function linesOf(chain: Chain | undefined, used: Chain | undefined): readonly st
   return lines.filter(line => !known.has(line));
 }
 
-export const otherModeLeftovers: Check<'ST502'> = {
-  code: 'ST502',
-  name: 'other-mode-leftovers',
-  severity: 'warning',
-  summary: 'Rules or virtual servers of a proxy mode that is not running',
-  remedy:
-    'Clean up on this node: run kube-proxy --cleanup with the image and flags of its kube-proxy and start it again, or reboot the node.',
+export const otherModeLeftovers = check('ST502', {
   *node(context) {
     const {config, rulesets} = context;
     const said = config.mode.value;
@@ -200,7 +189,7 @@ export const otherModeLeftovers: Check<'ST502'> = {
       yield effect === null ? {message, ...show} : {message: `${message}; ${effect.text}`, severity: effect.severity, ...show};
     }
   },
-};
+});
 
 /** Up to 1.24 `--cleanup` leaves this chain, and cannot destroy the ipset that its rule names (kubernetes#109288). */
 function withoutNodePortChain({rulesets, config}: NodeCheckContext): Pick<Observation, 'remedy' | 'command'> {
@@ -268,13 +257,7 @@ function observationOf({family, message, variant, catches, rules}: Leftover): Ob
   return {family, message, ...(variant === undefined ? {} : {variant}), actual: rules, ...(catches ? {severity: 'error'} : {})};
 }
 
-export const modeMismatch: Check<'ST503'> = {
-  code: 'ST503',
-  name: 'mode-mismatch',
-  severity: 'warning',
-  summary: 'kube-proxy reports one mode, the kernel holds another',
-  remedy:
-    'Restart kube-proxy on this node and check its log for the mode that it chose. Remove the rules of the other mode (kube-proxy --cleanup, or a reboot).',
+export const modeMismatch = check('ST503', {
   // Silent if the kernel has the rules of kube-proxy's mode, whatever else it has: that is ST502.
   *node({api, node, config, rulesets, nft}) {
     const held = modesInRules({node, rulesets, nft});
@@ -284,14 +267,9 @@ export const modeMismatch: Check<'ST503'> = {
     const message = `kube-proxy reports ${said} mode (${config.mode.source}), and the kernel holds the rules of ${found}`;
     yield {message, ...restart({api, node})};
   },
-};
+});
 
-export const modeNotSet: Check<'ST512'> = {
-  code: 'ST512',
-  name: 'mode-not-set',
-  severity: 'info',
-  summary: 'The proxy mode is not set, and the kernel is too old for nftables mode, the default from 1.40 on',
-  remedy: 'Set `mode: iptables` in the configuration of kube-proxy, or upgrade the kernel of the node to 5.13 or newer.',
+export const modeNotSet = check('ST512', {
   *node({node, api}) {
     const kernel = nodeObject(api, node.name)?.status?.nodeInfo?.kernelVersion ?? '';
     if (isKernelTooOldForNftables(kernel) !== true) return;
@@ -302,7 +280,7 @@ export const modeNotSet: Check<'ST512'> = {
       ...editSource(source),
     };
   },
-};
+});
 
 /** Edits the ConfigMap, if the settings come from one. */
 function editSource(source: string): Pick<Observation, 'command'> {

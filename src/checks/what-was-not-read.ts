@@ -5,17 +5,12 @@ import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import {kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {isRulesAlone, type NodeDump} from '../model/snapshot.ts';
-import type {Check} from './check.ts';
+import {check} from './catalog.ts';
 import {iptables, onNode} from './commands/commands.ts';
 import {kubeProxyTrouble, troubleText} from './kube-proxy-trouble.ts';
 import {commandLine} from '../model/text.ts';
 
-export const nodeNotRead: Check<'ST901'> = {
-  code: 'ST901',
-  name: 'node-not-read',
-  severity: 'warning',
-  summary: 'A node could not be read',
-  remedy: 'Read the node with another --transport, or add its files to the bundle. --node selects other nodes.',
+export const nodeNotRead = check('ST901', {
   // Silent if a part of the node was read: missing parts are ST902, and a truncated dump is ST506.
   *node({api, node, status, unread, view, config}) {
     if ((status.kind === 'unread' || status.kind === 'unsupported') && unread.length === 0) {
@@ -31,7 +26,7 @@ export const nodeNotRead: Check<'ST901'> = {
     const standIn = status.kind === 'checked' ? view.standIn(proxyVersion(config)) : null;
     if (standIn !== null) yield {message: messageOf(node.name, config, standIn), remedy: remedyOf(standIn.read)};
   },
-};
+});
 
 function messageOf(node: string, {version}: ProxyConfig, {used, read}: {readonly used: string; readonly read: string}): string {
   return `${node}: kube-proxy ${version.value.text} uses ${read}, which were not read: the node was checked by ${used} instead, which may differ`;
@@ -41,12 +36,7 @@ function remedyOf(kind: string): string {
   return `Add api/${kind.toLowerCase()}.json to the bundle: kubectl get ${kind.toLowerCase()} -A -o json`;
 }
 
-export const familyNotRead: Check<'ST902'> = {
-  code: 'ST902',
-  name: 'family-not-read',
-  severity: 'warning',
-  summary: 'A family or table that is needed is missing from the dump',
-  remedy: 'Collect both iptables-save and ip6tables-save of the node, with all tables.',
+export const familyNotRead = check('ST902', {
   // Silent if the dump exists and is unreliable, which is ST506.
   *node({api, node, unread, rulesets, config, status, nft}) {
     const misprints = misprintsOf(rulesets);
@@ -68,7 +58,7 @@ export const familyNotRead: Check<'ST902'> = {
       yield {severity: 'info', message};
     }
   },
-};
+});
 
 /**
  * kube-proxy in nftables mode needs no iptables, but other programs on the node may use it. A dump may also show that there are no rules.
@@ -79,12 +69,7 @@ function unseenIptables({files, leftOut}: NodeDump): readonly string[] {
     .map(tool => `${tool}-save`);
 }
 
-export const dumpUnreliable: Check<'ST506'> = {
-  code: 'ST506',
-  name: 'dump-unreliable',
-  severity: 'warning',
-  summary: 'The dump does not show the rules as they are, or is truncated',
-  remedy: 'Read the node again, with the tools that belong to its kube-proxy (run iptables-save or nft inside the kube-proxy container).',
+export const dumpUnreliable = check('ST506', {
   *node({api, node, rulesets, config, nft}) {
     const {cut = null, misprint, toolVersion = null} = (config.mode.value === 'nftables' ? nft() : null) ?? {};
     if (misprint !== undefined)
@@ -122,7 +107,7 @@ export const dumpUnreliable: Check<'ST506'> = {
       };
     }
   },
-};
+});
 
 function whoReads(program: string, reader: Misprint['reader'], version: string | null): string {
   return `the ${program} that read these rules is ${reader} than the one that wrote them${version === null ? '' : ` (it is ${version})`}`;

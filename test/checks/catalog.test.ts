@@ -19,6 +19,11 @@ test('codes are unique and sorted in the registry', () => {
   expect(codes).toEqual([...new Set(codes)].sort());
 });
 
+test('every row of the catalog belongs to a check', () => {
+  const rows = read(join(import.meta.dirname, '../../src/checks/catalog.ts')).match(/^ST\d+(?= )/gm);
+  expect(rows).toEqual(codes);
+});
+
 test('names are unique', () => {
   expect(new Set(all.map(({name}) => name)).size).toBe(all.length);
 });

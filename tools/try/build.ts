@@ -23,11 +23,11 @@ const checksOfApi =
 
 function codesIn(path: string): string {
   const text = readFileSync(path, 'utf8');
-  const checks = [...text.matchAll(/^export const (\w+): Check<'(\w+)'>/gm)].map(
+  const checks = [...text.matchAll(/^export const (\w+) = check\('(\w+)'/gm)].map(
     ([, name, code]) => `export const ${name} = {code: '${code}'};`,
   );
   const others = [...text.matchAll(/^export function\*? (\w+)/gm)].map(([, name]) => `export const ${name} = () => [];`);
-  const lists = [...text.matchAll(/^export const (\w+): readonly Check</gm)].map(([, name]) => `export const ${name} = [];`);
+  const lists = [...text.matchAll(/^export const (\w+): readonly Check\[/gm)].map(([, name]) => `export const ${name} = [];`);
   return [...checks, ...others, ...lists].join('\n');
 }
 

@@ -39,7 +39,7 @@ export type SymptomKind =
   | CiliumKind;
 
 /** What only a node of Cilium shows. */
-export type CiliumKind =
+type CiliumKind =
   | 'map-differs'
   | 'agent-lost-api'
   | 'wildcard-on-node-address'

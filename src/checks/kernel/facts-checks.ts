@@ -5,6 +5,7 @@ import {type ConnectionStatistics, isOlderKernel, sysctlNumber, trackedConnectio
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
+import {check} from '../catalog.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {asymmetric} from './reverse-path.ts';
@@ -22,18 +23,14 @@ import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText} from '../../model/snapshot.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
-interface FactsCheck extends Pick<Check, 'code' | 'name' | 'severity' | 'summary' | 'remedy'> {
+interface FactsCheck {
+  readonly code: string;
   find(context: NodeCheckContext): Iterable<FoundFact>;
 }
 
-const table = [
+const table: readonly FactsCheck[] = [
   {
     code: 'ST601',
-    name: 'forwarding-off',
-    severity: 'error',
-    summary: 'The node forwards no packets between its interfaces',
-    remedy:
-      'Turn forwarding on, and find out what turned it off: a hardening tool, a sysctl file, or a restart of the network service. Write it to a file in /etc/sysctl.d so that it stays.',
     *find(context) {
       const families = familiesOnNode(context);
       const network = context.facts.network;
@@ -79,11 +76,6 @@ const table = [
   },
   {
     code: 'ST602',
-    name: 'bridged-pods-bypass-rules',
-    severity: 'error',
-    summary: 'Packets between pods on the same bridge bypass iptables and nftables',
-    remedy:
-      'Load the module br_netfilter and turn the switch on (kubeadm requires both), with files in /etc/modules-load.d and /etc/sysctl.d so that it stays.',
     *find(context) {
       // With masqueradeAll the reply goes to the node, which translates it back.
       if (context.config.masqueradeAll.value) return;
@@ -107,12 +99,6 @@ const table = [
   },
   {
     code: 'ST603',
-    name: 'hairpin-off',
-    severity: 'warning',
-    summary:
-      'A pod does not reach itself, or others of its node, through a Service, because bridge ports send nothing back or to each other',
-    remedy:
-      'Set hairpinMode in the configuration of the bridge plugin (/etc/cni/net.d), or take portIsolation out, which applies to new pods, and change the ports that are there.',
     *find(context) {
       yield* closedPorts(context);
       yield* backOut(context);
@@ -133,11 +119,6 @@ const table = [
   },
   {
     code: 'ST604',
-    name: 'reverse-path-drops',
-    severity: 'warning',
-    summary: 'Packets are dropped, or their answers may be, because their way back is by another interface',
-    remedy:
-      'Route replies by the interface that requests come in by; where packets are dropped, rp_filter of the interface may be 2 (loose) instead. The kernel uses the larger of the values of all and of the interface.',
     *find(context) {
       for (const family of familiesOnNode(context)) {
         const found = asymmetric(context, family);
@@ -147,11 +128,6 @@ const table = [
   },
   {
     code: 'ST605',
-    name: 'conntrack-table-full',
-    severity: 'warning',
-    summary: 'The table of tracked connections is full or nearly full',
-    remedy:
-      'Raise nf_conntrack_max (conntrack.maxPerCore in the settings of kube-proxy, which writes it when it starts), and find out which clients open so many connections: conntrack -L -o extended, or kubectl svc-trace top.',
     *find(context) {
       const tracked = trackedConnections(context.facts.network);
       if (tracked === null || tracked.count < tracked.max * 0.9) return;
@@ -167,11 +143,6 @@ const table = [
   },
   {
     code: 'ST606',
-    name: 'connections-not-tracked',
-    severity: 'warning',
-    summary: 'The kernel drops packets because it cannot track their connections',
-    remedy:
-      'For insert_failed: two packets of one UDP flow at the same time, as of DNS queries for A and AAAA (options single-request-reopen in resolv.conf, or a DNS cache on the node). For drop: see nf_conntrack_max. Watch the counts: conntrack -S.',
     *find(context) {
       const {connections: before, connectionsAfter: after} = context.facts.network;
       const message = before === null ? null : (lostOften(before, context) ?? lostMeanwhile(before, after));
@@ -180,11 +151,6 @@ const table = [
   },
   {
     code: 'ST607',
-    name: 'node-ports-in-local-range',
-    severity: 'warning',
-    summary: 'Node ports are in the range from which the node picks ports for its own connections',
-    remedy:
-      'Reserve the node ports (net.ipv4.ip_local_reserved_ports), or move net.ipv4.ip_local_port_range away from the range of node ports (--service-node-port-range of the API server).',
     *find(context) {
       const {sysctls} = context.facts.network;
       const [low, high] = (sysctls?.get('net.ipv4.ip_local_port_range') ?? '').split(/\s+/).map(Number);
@@ -201,10 +167,6 @@ const table = [
   },
   {
     code: 'ST608',
-    name: 'ipvs-switches-changed',
-    severity: 'warning',
-    summary: 'Switches of IPVS lose or delay connections',
-    remedy: 'Restart kube-proxy on this node: it sets them when it starts. Then find out what changed them.',
     *find(context) {
       if (context.config.mode.value !== 'ipvs') return;
       const {kernelVersion: kernel = ''} = context.facts;
@@ -254,10 +216,6 @@ const table = [
   },
   {
     code: 'ST609',
-    name: 'every-node-answers-arp',
-    severity: 'warning',
-    summary: 'In IPVS mode every node answers ARP for load-balancer addresses that another program announces',
-    remedy: 'Set ipvs.strictARP in the configuration of kube-proxy and restart it, as MetalLB and kube-vip require for IPVS mode.',
     *find(context) {
       if (context.config.mode.value !== 'ipvs') return;
       const [ignore, announce] = ['ignore', 'announce'].map(name => sysctlNumber(context.facts.network, `net.ipv4.conf.all.arp_${name}`));
@@ -274,10 +232,6 @@ const table = [
   },
   {
     code: 'ST610',
-    name: 'tunnel-larger-than-carrier',
-    severity: 'warning',
-    summary: 'The MTU of a tunnel between nodes leaves no room for its headers',
-    remedy: 'Set the MTU in the network plugin to that of the smallest carrier less the headers of the tunnel, and recreate the pods.',
     *find(context) {
       const {links, routes} = context.facts.network;
       const used = new Set([...(routes.IPv4 ?? []), ...(routes.IPv6 ?? [])].flatMap(({hops}) => hops.map(({dev}) => dev)));
@@ -293,7 +247,7 @@ const table = [
       }
     },
   },
-] as const satisfies readonly FactsCheck[];
+];
 
 function lostMeanwhile(before: ConnectionStatistics, after: ConnectionStatistics | null): string | null {
   const grown = (['insertFailed', 'dropped', 'earlyDropped'] as const).filter(name => after !== null && after[name] > before[name]);
@@ -324,15 +278,13 @@ const upBefore = 720;
 const lostInAnHour = 60;
 
 /** The checks of facts. They stay silent about nodes whose rules were not evaluated. */
-export const factsChecks: readonly Check<(typeof table)[number]['code']>[] = table.map(row => {
-  const {find, ...check}: FactsCheck & {readonly code: (typeof table)[number]['code']} = row;
-  return {
-    ...check,
+export const factsChecks: readonly Check[] = table.map(({code, find}) =>
+  check(code, {
     *node(context) {
       for (const {commands = [], ...found} of find(context)) yield {...found, ...run(...commands)};
     },
-  };
-});
+  }),
+);
 
 /** Pods behind an interface on which the kernel forwards nothing, by the routes to them: those of this node, and some of each other one. */
 function unforwardedPods(context: NodeCheckContext): readonly {readonly dev: string; readonly address: string; readonly isHere: boolean}[] {

@@ -5,7 +5,8 @@ import {hostIP, isIPv6Off, isTakenBy, missingTable, routeOf, sysctlNumber, type 
 import type {Observation} from '../../model/finding.ts';
 import {groupBy, partition} from '../../model/lists.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
-import type {Check, NodeCheckContext} from '../check.ts';
+import type {NodeCheckContext} from '../check.ts';
+import {check} from '../catalog.ts';
 import {run} from '../commands/commands.ts';
 import {downWays, isRefusal, misroutedPackets, podsWithoutLink, refusedClients, refusedPods, unroutedServices} from './policy-routes.ts';
 import {
@@ -21,12 +22,7 @@ import {
   unroutedPods,
 } from './node-paths.ts';
 
-export const noRouteToPods: Check<'ST611'> = {
-  code: 'ST611',
-  name: 'no-route-to-pods',
-  severity: 'error',
-  summary: 'The node has no route to pods, or its own processes have none to Services',
-  remedy: "Check the network plugin on this node: its log, and whether it knows the other node. kube-proxy's rules do not matter here.",
+export const noRouteToPods = check('ST611', {
   *node(context) {
     if (isLoopbackDown(context.facts.network))
       yield {
@@ -61,7 +57,7 @@ export const noRouteToPods: Check<'ST611'> = {
       };
     }
   },
-};
+});
 
 /** What is lost of a family, the worst first. */
 function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Observation> {

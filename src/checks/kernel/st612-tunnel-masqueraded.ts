@@ -5,17 +5,12 @@ import type {Ruleset} from '../../model/ruleset.ts';
 import {type ChainResult, limitsFor, startBranch} from '../../trace/branch.ts';
 import {iptablesChains} from '../../trace/iptables/walk-packet.ts';
 import {type Packet, pathRules} from '../../trace/packet.ts';
-import type {Check, NodeCheckContext} from '../check.ts';
+import type {NodeCheckContext} from '../check.ts';
+import {check} from '../catalog.ts';
 import {listPlace} from '../commands/commands.ts';
 import {podAddresses, routeTo} from './node-paths.ts';
 
-export const tunnelMasqueraded: Check<'ST612'> = {
-  code: 'ST612',
-  name: 'tunnel-masqueraded',
-  severity: 'warning',
-  summary: "Packets in a tunnel are masqueraded a second time, because kube-proxy's mark stays on them",
-  remedy:
-    'Update the network plugin to a version that leaves marked packets to kube-proxy, or kube-proxy to one that clears its mark (1.16.13, 1.17.9, 1.18.6 or later). Until then, turn off checksum offload of the tunnel: ethtool -K flannel.1 tx-checksum-ip-generic off.',
+export const tunnelMasqueraded = check('ST612', {
   *node(context) {
     const rules = context.rulesets.get('IPv4');
     const way = rules === undefined ? null : tunneledWay(context);
@@ -43,7 +38,7 @@ export const tunnelMasqueraded: Check<'ST612'> = {
     const observation = {family: 'IPv4', message, actual} as const;
     yield {...observation, ...listPlace(context, observation)};
   },
-};
+});
 
 interface TunneledWay {
   readonly client: Address;

@@ -1,17 +1,12 @@
 import type {PodWay} from '../../model/node-result.ts';
 import {vxlansUp} from '../../model/node/node-facts.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
-import type {Check, NodeCheckContext} from '../check.ts';
+import type {NodeCheckContext} from '../check.ts';
+import {check} from '../catalog.ts';
 import {run} from '../commands/commands.ts';
 import {deviceTo, podAddresses, familiesOnNode, podsAstray} from './node-paths.ts';
 
-export const mtuDiffers: Check<'ST613'> = {
-  code: 'ST613',
-  name: 'mtu-differs',
-  severity: 'warning',
-  summary: 'Packets between pods may be of another size on this node than on the others',
-  remedy:
-    'Set the same MTU on all nodes, in the network plugin or the network of the machines: the smallest that all of them can carry. Recreate the pods of the nodes where it changes.',
+export const mtuDiffers = check('ST613', {
   *nodes(ways) {
     const groups = [...Map.groupBy(ways, ({mtu}) => mtu).values()];
     // Of two groups of one size, the smaller packets are what does not fit.
@@ -24,7 +19,7 @@ export const mtuDiffers: Check<'ST613'> = {
       yield {node, message, ...run(commandLine`ip -d link show ${device}`)};
     }
   },
-};
+});
 
 /**
  * How large packets may be: by the interface to pods on other nodes, and by that to a pod of its own, which has the MTU of the pod. Null if

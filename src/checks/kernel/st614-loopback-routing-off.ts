@@ -2,20 +2,14 @@ import {nodeContext} from '../../expect/node-context.ts';
 import {routesLoopback, sysctlNumber} from '../../model/node/node-facts.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
-import type {Check} from '../check.ts';
+import {check} from '../catalog.ts';
 import {run} from '../commands/commands.ts';
 import {deviceTo, entriesOnNode} from './node-paths.ts';
 
 const name = 'net.ipv4.conf.all.route_localnet';
 
 /** Follows `NewProxier` of the iptables mode, which sets the switch when it starts and never looks at it again. */
-export const loopbackRoutingOff: Check<'ST614'> = {
-  code: 'ST614',
-  name: 'loopback-routing-off',
-  severity: 'warning',
-  summary: 'Node ports do not answer on 127.0.0.1, because a switch that kube-proxy sets was turned off',
-  remedy:
-    'Find out what turned the switch off: a hardening tool, or a sysctl file. If nothing on the node needs node ports on 127.0.0.1, set iptables.localhostNodePorts of kube-proxy to false. If something does, turn the switch on.',
+export const loopbackRoutingOff = check('ST614', {
   *node(context) {
     const {config, facts} = context;
     if (config.mode.value !== 'iptables' || !context.families.includes('IPv4')) return;
@@ -41,4 +35,4 @@ export const loopbackRoutingOff: Check<'ST614'> = {
     const message = `${name} is 0, and kube-proxy sets it to 1: on the node, connections to 127.0.0.1 at ${plural(nodePorts.length, 'node port')} (${someOf(nodePorts.map(String))}) hang${which}`;
     yield {family: 'IPv4', message, ...run(commandLine`sysctl -w ${name}=1`)};
   },
-};
+});

@@ -5,18 +5,13 @@ import {honorsNodeHints, honorsZoneHints} from '../../expect/cluster/proxy-versi
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import {commandLine, namespacedName, someOf} from '../../model/text.ts';
-import type {Check, ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check.ts';
+import {check} from '../catalog.ts';
 import {nameOf, ofPort} from '../../model/finding.ts';
 import {run} from '../commands/commands.ts';
 import {askedEntries, unusualEntries} from './node-ports-and-target-ports.ts';
 
-export const hintsIgnored: Check<'ST104'> = {
-  code: 'ST104',
-  name: 'hints-ignored',
-  severity: 'info',
-  summary: 'Some endpoints carry topology hints but kube-proxy ignores them all',
-  remedy:
-    'Wait for the EndpointSlice controller to give hints to all endpoints; label nodes with topology.kubernetes.io/zone. Until then traffic goes to all zones.',
+export const hintsIgnored = check('ST104', {
   // Silent for a node in a zone without hints, if other nodes use the hints: this is by design.
   *cluster(context) {
     for (const entry of unusualEntries(context)) {
@@ -29,7 +24,7 @@ export const hintsIgnored: Check<'ST104'> = {
         };
     }
   },
-};
+});
 
 function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): string | null {
   if (!set.endpoints.some(endpoint => endpoint.ready && hasHint(endpoint))) return null;
@@ -61,13 +56,7 @@ function zoneOf(node: NodeObject): string | null {
 
 const label = 'node.kubernetes.io/exclude-from-external-load-balancers';
 
-export const nodesExcludedFromLoadBalancers: Check<'ST111'> = {
-  code: 'ST111',
-  name: 'nodes-excluded-from-load-balancers',
-  severity: 'info',
-  summary: 'Every node that could take the traffic of a load balancer has the label that excludes it from load balancers',
-  remedy:
-    'Remove the label from nodes that may get this traffic, or run endpoints on nodes without it. kubeadm and Talos put it on control plane nodes.',
+export const nodesExcludedFromLoadBalancers = check('ST111', {
   *cluster(context) {
     const {nodes} = context.api;
     if (!nodes?.some(isExcluded)) return;
@@ -88,7 +77,7 @@ export const nodesExcludedFromLoadBalancers: Check<'ST111'> = {
       };
     }
   },
-};
+});
 
 /** Controllers look for the label, whatever its value. */
 function isExcluded({metadata}: NodeObject): boolean {

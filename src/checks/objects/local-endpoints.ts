@@ -6,17 +6,13 @@ import {canonicalAddress} from '../../model/address.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import {once} from '../../model/once.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import type {Check, ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check.ts';
+import {check} from '../catalog.ts';
 import {nameOf, ofPort} from '../../model/finding.ts';
 import {patchService, showSlices} from '../commands/commands.ts';
 import {isUsable, unusualEntries} from './node-ports-and-target-ports.ts';
 
-export const localPolicyNowhereLocal: Check<'ST108'> = {
-  code: 'ST108',
-  name: 'local-policy-nowhere-local',
-  severity: 'warning',
-  summary: 'A Local traffic policy, and no usable endpoint is local to any node of the cluster',
-  remedy: "Give hand-made endpoints a nodeName, or set the traffic policy to Cluster: with Local, every node drops this Service's traffic.",
+export const localPolicyNowhereLocal = check('ST108', {
   // Silent for a Service without usable endpoints, which is ST101.
   *cluster(context) {
     for (const entry of unusualEntries(context)) {
@@ -31,7 +27,7 @@ export const localPolicyNowhereLocal: Check<'ST108'> = {
       };
     }
   },
-};
+});
 
 /** Why no node has a local endpoint of a Service port with a Local policy; null if one has, or the policy is not Local. */
 function whyNowhereLocal({port, set}: PortEntry, {api, proxy}: ClusterContext): string | null {
@@ -44,12 +40,7 @@ function whyNowhereLocal({port, set}: PortEntry, {api, proxy}: ClusterContext): 
   return 'none of its endpoints is on a node of this cluster';
 }
 
-export const endpointOnUnknownNode: Check<'ST109'> = {
-  code: 'ST109',
-  name: 'endpoint-on-unknown-node',
-  severity: 'warning',
-  summary: "An endpoint's nodeName is no Node of the cluster: it is local nowhere",
-  remedy: 'Correct nodeName in the EndpointSlice, or find out why the Node was deleted while its pods are still endpoints.',
+export const endpointOnUnknownNode = check('ST109', {
   // Silent under a Local traffic policy, for which ST108 reports it.
   *cluster(context) {
     for (const entry of unusualEntries(context)) {
@@ -65,14 +56,9 @@ export const endpointOnUnknownNode: Check<'ST109'> = {
       };
     }
   },
-};
+});
 
-export const endpointIsClusterIP: Check<'ST117'> = {
-  code: 'ST117',
-  name: 'endpoint-is-cluster-ip',
-  severity: 'warning',
-  summary: 'An endpoint is the cluster IP of a Service, and packets are translated once',
-  remedy: 'Write the addresses of the pods or servers into the EndpointSlice, or make the Service an ExternalName of the other one.',
+export const endpointIsClusterIP = check('ST117', {
   *cluster(context) {
     for (const {port, set} of unusualEntries(context)) {
       // Hand-made endpoints name no node.
@@ -89,7 +75,7 @@ export const endpointIsClusterIP: Check<'ST117'> = {
       };
     }
   },
-};
+});
 
 /** By address, as `namespace/name`. */
 export const holdersOfClusterIPs = once(

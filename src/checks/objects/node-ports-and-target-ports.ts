@@ -8,16 +8,12 @@ import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
 import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
-import type {Check, ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check.ts';
+import {check} from '../catalog.ts';
 import {editService, showPods} from '../commands/commands.ts';
 import {addressesOfPod, portsOfPod} from '../../expect/own-pods.ts';
 
-export const nodePortCollision: Check<'ST110'> = {
-  code: 'ST110',
-  name: 'node-port-collision',
-  severity: 'warning',
-  summary: 'Two Service ports claim the same address, protocol and port',
-  remedy: 'Change one of them: on each node the rule that happens to stand first wins.',
+export const nodePortCollision = check('ST110', {
   *cluster(context) {
     yield* takenFromHosts(context);
     const claimed = claims(context);
@@ -33,7 +29,7 @@ export const nodePortCollision: Check<'ST110'> = {
       };
     }
   },
-};
+});
 
 /** Node ports at which pods in the network of their nodes listen, or the API server: the Service gets what others send there. */
 function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generator<Observation> {
@@ -127,13 +123,7 @@ export const askedEntries: (context: ClusterContext) => readonly PortEntry[] = o
   return families.flatMap(family => view.entries(family, proxy).filter(({port}) => asked.has(port.object)));
 });
 
-export const targetPortNotDeclared: Check<'ST112'> = {
-  code: 'ST112',
-  name: 'target-port-not-declared',
-  severity: 'info',
-  summary: 'The pods of a Service declare one port, and it is not the targetPort',
-  remedy:
-    'Compare targetPort with the port that the program in the container listens on. Declaring ports is optional: if it listens on targetPort, nothing is wrong.',
+export const targetPortNotDeclared = check('ST112', {
   *cluster(context) {
     const {pods} = context.api;
     if (pods === null || pods.length === 0) return;
@@ -158,7 +148,7 @@ export const targetPortNotDeclared: Check<'ST112'> = {
         };
     }
   },
-};
+});
 
 /**
  * The only port of the protocol that each of the pods declares, if it is not the target port. Null if a pod is not known, or declares none or

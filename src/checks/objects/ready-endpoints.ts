@@ -18,18 +18,14 @@ import {addressesOfPod} from '../../expect/own-pods.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import type {Check, ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check.ts';
+import {check} from '../catalog.ts';
 import {editService, showPods, showSlices} from '../commands/commands.ts';
 import {askedEntries, isUsable, unusualEntries} from './node-ports-and-target-ports.ts';
 
 const startPods = 'Start ready pods that match the selector, or delete the Service.';
 
-export const noReadyEndpoint: Check<'ST101'> = {
-  code: 'ST101',
-  name: 'no-ready-endpoint',
-  severity: 'warning',
-  summary: 'A Service that kube-proxy serves has no endpoint that it would use',
-  remedy: `${startPods} ${refusal('kube-proxy')}`,
+export const noReadyEndpoint = check('ST101', {
   // Silent for a port whose name is in no slice although the Service has endpoints: that is ST102.
   *cluster(context) {
     // Slices that were not read may exist.
@@ -46,7 +42,7 @@ export const noReadyEndpoint: Check<'ST101'> = {
       ).values())
         yield* observe(ofService, context);
   },
-};
+});
 
 function* observe(entries: readonly PortEntry[], context: ClusterContext): Iterable<Observation> {
   const empty = entries.filter(entry => !isUsed(entry, context));
@@ -153,12 +149,7 @@ function matchingPods({metadata, spec}: ServiceObject, {pods, podsOf}: ApiObject
   );
 }
 
-export const portWithoutEndpoint: Check<'ST102'> = {
-  code: 'ST102',
-  name: 'port-without-endpoint',
-  severity: 'warning',
-  summary: "A Service port's name and protocol occur in no EndpointSlice although the Service has endpoints",
-  remedy: 'Give the port of the Service, of its pods (a named targetPort) and of hand-made EndpointSlices the same name and protocol.',
+export const portWithoutEndpoint = check('ST102', {
   *cluster(context) {
     for (const entry of unusualEntries(context)) {
       if (isNamedInSlices(entry, context)) continue;
@@ -175,7 +166,7 @@ export const portWithoutEndpoint: Check<'ST102'> = {
       };
     }
   },
-};
+});
 
 /** True as well if the Service has no endpoints at all: then the name is not the cause. */
 function isNamedInSlices({port, set}: PortEntry, context: ClusterContext): boolean {
@@ -215,13 +206,7 @@ function whyWithoutPorts({object, portName, protocol}: ServicePort): string {
   return `they have endpoints and no port${named}`;
 }
 
-export const duplicateEndpoint: Check<'ST103'> = {
-  code: 'ST103',
-  name: 'duplicate-endpoint',
-  severity: 'warning',
-  summary: 'The same address and port stand in several slices with conditions that disagree',
-  remedy:
-    'Find out which of the EndpointSlices is out of date, and who owns it (label endpointslice.kubernetes.io/managed-by). kube-proxy keeps one of the entries; which one is not always defined.',
+export const duplicateEndpoint = check('ST103', {
   *cluster(context) {
     const holder = holderOf(context);
     for (const {port, set} of unusualEntries(context)) {
@@ -243,7 +228,7 @@ export const duplicateEndpoint: Check<'ST103'> = {
         };
     }
   },
-};
+});
 
 /** The controller writes Endpoints and slices of a Service with a selector, and each address with its pod. Without any slice, ST101 says it. */
 function addedByHand(object: ServiceObject, context: ClusterContext): readonly string[] {

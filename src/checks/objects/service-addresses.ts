@@ -3,18 +3,14 @@ import {servicePorts, whyNotServed, clusterIPOf} from '../../expect/cluster/serv
 import {families, type Family, parseCidr, canonicalAddress, familyOf, parseAddress} from '../../model/address.ts';
 import {headlessLabel, type ServiceObject, type NodeObject} from '../../model/api-objects.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import type {Check, ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check.ts';
+import {check} from '../catalog.ts';
 import {ofFields, showService} from '../commands/commands.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {someOf} from '../../model/text.ts';
 import {nameOf} from '../../model/finding.ts';
 
-export const addressFamilyMismatch: Check<'ST105'> = {
-  code: 'ST105',
-  name: 'address-family-mismatch',
-  severity: 'warning',
-  summary: 'An external IP or load-balancer IP is of a family that the Service does not have',
-  remedy: 'Make the Service dual-stack (ipFamilyPolicy: PreferDualStack) or remove the address: kube-proxy writes no rule for it.',
+export const addressFamilyMismatch = check('ST105', {
   *cluster({services, proxy}) {
     for (const service of services.filter(hasExternalAddress)) {
       if (whyNotServed(service, proxy.version) !== null) continue;
@@ -31,18 +27,13 @@ export const addressFamilyMismatch: Check<'ST105'> = {
       }
     }
   },
-};
+});
 
 function hasExternalAddress({spec, status}: ServiceObject): boolean {
   return (spec?.externalIPs ?? []).length > 0 || (status?.loadBalancer?.ingress ?? []).length > 0;
 }
 
-export const nodeAddressAsExternalIP: Check<'ST106'> = {
-  code: 'ST106',
-  name: 'node-address-as-external-ip',
-  severity: 'warning',
-  summary: "externalIPs holds a node's own address",
-  remedy: 'Use an address that no node has. The Service intercepts this port of the node, and in IPVS mode every node binds the address.',
+export const nodeAddressAsExternalIP = check('ST106', {
   *cluster({services, api, view, proxy}) {
     // Seldom used, and the addresses of thousands of nodes take longer to read than one Service to check.
     const concerned = services.filter(({spec}) => (spec?.externalIPs ?? []).length > 0);
@@ -72,7 +63,7 @@ export const nodeAddressAsExternalIP: Check<'ST106'> = {
       }
     }
   },
-};
+});
 
 /** What the cluster loses by it; null if nothing but ports of programs. */
 function lostWith({spec}: ServiceObject, {metadata, status}: NodeObject, {configMaps}: ApiObjects): string | null {
@@ -88,12 +79,7 @@ function lostWith({spec}: ServiceObject, {metadata, status}: NodeObject, {config
   return ports.includes(kubelet) ? 'the Service takes the port of the kubelet: logs, exec and metrics of the node fail' : null;
 }
 
-export const notServedByKubeProxy: Check<'ST107'> = {
-  code: 'ST107',
-  name: 'not-served-by-kube-proxy',
-  severity: 'info',
-  summary: 'The Service is headless, ExternalName or given to another proxy: no rules are expected',
-  remedy: 'No action is needed if this is intended. If clients cannot reach it, check DNS or the other proxy.',
+export const notServedByKubeProxy = check('ST107', {
   // Only for Services that were named: a cluster has many of them, and they are not faulty.
   *cluster({services, proxy, byName}) {
     if (!byName) return;
@@ -106,7 +92,7 @@ export const notServedByKubeProxy: Check<'ST107'> = {
       yield {service: {namespace, name}, message, ...(reason === null ? {remedy: getController} : {}), ...showService({namespace, name})};
     }
   },
-};
+});
 
 const getController =
   'Run a controller that gives addresses (that of the cloud, MetalLB, the ServiceLB of k3s): its log and the events of the Service say why it gives none. Until then use the node port.';
@@ -134,12 +120,7 @@ function pitfallOf({spec}: ServiceObject): string {
   return `. Its ports are not translated: clients connect to ${someOf(moved.map(({port, targetPort}) => `${targetPort}, not ${port}`))}`;
 }
 
-export const rangesOfOneFamily: Check<'ST114'> = {
-  code: 'ST114',
-  name: 'source-ranges-of-one-family',
-  severity: 'warning',
-  summary: 'loadBalancerSourceRanges name one family alone, and a load-balancer IP of the other one admits everybody',
-  remedy: 'Add the ranges of the other family. To admit nobody there, use a range of documentation such as 2001:db8::/128.',
+export const rangesOfOneFamily = check('ST114', {
   *cluster(context) {
     for (const {service, port} of portsWithRanges(context)) {
       if (port.loadBalancerVIPs.length === 0 || prefixesOf(service, port.family).length > 0) continue;
@@ -148,14 +129,9 @@ export const rangesOfOneFamily: Check<'ST114'> = {
       yield ofFields(service, text);
     }
   },
-};
+});
 
-export const externalIPWithRanges: Check<'ST115'> = {
-  code: 'ST115',
-  name: 'external-ip-with-source-ranges',
-  severity: 'warning',
-  summary: 'An address is external IP and load-balancer IP at once, so that iptables mode ignores loadBalancerSourceRanges',
-  remedy: 'Remove the address from externalIPs: the load-balancer IP serves it, and only there do the ranges hold.',
+export const externalIPWithRanges = check('ST115', {
   *cluster(context) {
     if (!writesExternalIPs(context.proxy.version, context.proxy.gates)) return;
     for (const {service, port} of portsWithRanges(context)) {
@@ -167,14 +143,9 @@ export const externalIPWithRanges: Check<'ST115'> = {
       yield ofFields(service, text);
     }
   },
-};
+});
 
-export const headlessLabelWithClusterIP: Check<'ST116'> = {
-  code: 'ST116',
-  name: 'headless-label-with-cluster-ip',
-  severity: 'warning',
-  summary: `kube-proxy up to 1.35 does not serve a Service with a cluster IP and the label ${headlessLabel}`,
-  remedy: `Remove the label ${headlessLabel} from the Service: controllers set it on EndpointSlices, and Services need none.`,
+export const headlessLabelWithClusterIP = check('ST116', {
   *cluster({services, proxy}) {
     for (const service of services.filter(({metadata}) => metadata.labels?.[headlessLabel] !== undefined)) {
       const {[headlessLabel]: _, ...labels} = service.metadata.labels ?? {};
@@ -184,7 +155,7 @@ export const headlessLabelWithClusterIP: Check<'ST116'> = {
       yield ofFields(service, text);
     }
   },
-};
+});
 
 /** One port of each family of the Services with ranges: all ports of a family have the same addresses. */
 function* portsWithRanges({

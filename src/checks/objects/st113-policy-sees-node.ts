@@ -5,16 +5,11 @@ import {plural, namespacedName, someOf} from '../../model/text.ts';
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {type Observation, nameOf} from '../../model/finding.ts';
-import type {Check, ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check.ts';
+import {check} from '../catalog.ts';
 import {askedEntries} from './node-ports-and-target-ports.ts';
 
-export const policySeesNode: Check<'ST113'> = {
-  code: 'ST113',
-  name: 'policy-sees-node',
-  severity: 'info',
-  summary: 'A NetworkPolicy allows clients by their addresses, and sees those of nodes in their place',
-  remedy:
-    'Set externalTrafficPolicy: Local, so that the address of the client stays, or filter clients in front of the Service (loadBalancerSourceRanges). Do not allow the addresses of nodes: that allows all clients.',
+export const policySeesNode = check('ST113', {
   *cluster(context) {
     const all = (context.api.networkPolicies ?? []).filter(isForIngress);
     yield* closedTo(all, context);
@@ -41,7 +36,7 @@ export const policySeesNode: Check<'ST113'> = {
       };
     }
   },
-};
+});
 
 /** Services to whose ports, as their pods have them, no policy lets anybody in. */
 function* closedTo(all: readonly NetworkPolicyObject[], context: ClusterContext): Iterable<Observation> {
