@@ -5,14 +5,12 @@ import type {ServingMode} from '../../agent/serve-agent.ts';
 import {parseTimeout} from '../../collect/kube/kubeconfig.ts';
 import {systemClock} from '../../run/clock.ts';
 import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
-import {settingFlags, verboseFlag} from '../options/flags.ts';
+import {inGroup, settingFlags, verboseFlag} from '../options/flags.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {FindingChanges, watchLines} from '../../run/watch/watch-lines.ts';
 import {escapeText} from '../../render/terminal-text.ts';
 import {BaseCommand} from './base-command.ts';
 import {wrongUse} from '../../run/wrong-use.ts';
-
-const helpGroup = 'AGENT';
 
 export default class AgentCommand extends BaseCommand {
   static override summary = 'Check the node it runs on and serve the result';
@@ -20,37 +18,34 @@ export default class AgentCommand extends BaseCommand {
     `For a DaemonSet. Watches the Services and EndpointSlices of the cluster, reads the rules of this node at every interval, and serves over HTTPS /metrics (Prometheus), /result (JSON, which "check --agents" collects), /healthz and /readyz. /metrics and /result need a bearer token whose owner may get these paths (TokenReview, SubjectAccessReview). It writes no files. It prints a line for each new or resolved finding. It runs until SIGTERM, then exits with 0.`;
   static override examples = ['<%= config.bin %> agent --node worker-1', '<%= config.bin %> agent --listen 10.0.0.7:10270 --interval 2m'];
   static override flags = {
-    node: Flags.string({description: 'name of the Node it runs on', env: 'NODE_NAME', required: true, helpValue: 'NAME', helpGroup}),
-    listen: Flags.string({
-      description: 'address to listen on; without an address, all addresses',
-      default: ':10270',
-      helpValue: 'ADDRESS:PORT',
-      helpGroup,
-    }),
-    'tls-cert-file': Flags.string({
-      description:
-        'certificate for HTTPS (PEM), with those of its authorities after it; read again when it changes. Default: a self-signed one',
-      helpValue: 'FILE',
-      helpGroup,
-    }),
-    'tls-private-key-file': Flags.string({description: 'private key of the certificate (PEM)', helpValue: 'FILE', helpGroup}),
-    'insecure-http': Flags.boolean({description: 'serve plain HTTP, to everyone who reaches the port: no TLS and no tokens', helpGroup}),
-    interval: Flags.string({
-      description: 'check the node again after this time even if nothing changed, give or take a tenth',
-      default: '60s',
-      helpValue: 'DURATION',
-      helpGroup,
-    }),
-    settle: Flags.string({
-      description: 'grace period: how long kube-proxy may take to follow a change; the node is checked this long after one',
-      default: '15s',
-      helpValue: 'DURATION',
-      helpGroup,
-    }),
-    'endpoint-connections': Flags.boolean({
-      description: 'export svc_trace_endpoint_connections_total: one time series on each node for each endpoint of each Service port',
-      default: false,
-      helpGroup,
+    ...inGroup('AGENT', {
+      node: Flags.string({description: 'name of the Node it runs on', env: 'NODE_NAME', required: true, helpValue: 'NAME'}),
+      listen: Flags.string({
+        description: 'address to listen on; without an address, all addresses',
+        default: ':10270',
+        helpValue: 'ADDRESS:PORT',
+      }),
+      'tls-cert-file': Flags.string({
+        description:
+          'certificate for HTTPS (PEM), with those of its authorities after it; read again when it changes. Default: a self-signed one',
+        helpValue: 'FILE',
+      }),
+      'tls-private-key-file': Flags.string({description: 'private key of the certificate (PEM)', helpValue: 'FILE'}),
+      'insecure-http': Flags.boolean({description: 'serve plain HTTP, to everyone who reaches the port: no TLS and no tokens'}),
+      interval: Flags.string({
+        description: 'check the node again after this time even if nothing changed, give or take a tenth',
+        default: '60s',
+        helpValue: 'DURATION',
+      }),
+      settle: Flags.string({
+        description: 'grace period: how long kube-proxy may take to follow a change; the node is checked this long after one',
+        default: '15s',
+        helpValue: 'DURATION',
+      }),
+      'endpoint-connections': Flags.boolean({
+        description: 'export svc_trace_endpoint_connections_total: one time series on each node for each endpoint of each Service port',
+        default: false,
+      }),
     }),
     'node-timeout': transportFlags['node-timeout'],
     sudo: transportFlags.sudo,

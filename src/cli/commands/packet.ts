@@ -2,7 +2,7 @@ import {Flags} from '@oclif/core';
 import type {PacketAnswers} from '../../run/packet/ask-cluster.ts';
 import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {selectNodes} from '../options/diagnose-options.ts';
-import {namespaceNames, outputFlag, outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
+import {inGroup, namespaceNames, outputFlag, outputFlags, quietFlag, sourceFlags, verboseFlag} from '../options/flags.ts';
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import {askNodes, notAmong, type PacketFlags, startNode, withPrintedPorts} from '../../run/packet/packet-flags.ts';
 import {kubeProxyTrouble} from '../../checks/kube-proxy-trouble.ts';
@@ -27,27 +27,15 @@ export default class PacketCommand extends BaseCommand {
     ...outputFlags,
     quiet: quietFlag('no progress on standard error'),
     verbose: verboseFlag('each node by itself, with its own line numbers and senders'),
-    namespace: Flags.string({
-      char: 'n',
-      description: 'namespace of the Service and the pod',
-      parse: async text => namespaceNames(text),
-      helpGroup: 'PACKET',
-    }),
-    source: Flags.string({description: 'where it comes from: an address or pod/NAME', required: true, helpGroup: 'PACKET'}),
-    destination: Flags.string({description: 'where it goes: an address or a Service', required: true, helpGroup: 'PACKET'}),
-    port: Flags.string({description: 'port, or the name of a port of the Service', helpGroup: 'PACKET'}),
-    protocol: Flags.string({
-      description: 'protocol',
-      options: ['tcp', 'udp', 'sctp', 'icmp', 'TCP', 'UDP', 'SCTP', 'ICMP'],
-      helpGroup: 'PACKET',
-    }),
-    'source-port': Flags.integer({description: 'the port it comes from; any if not given', min: 1, max: 65_535, helpGroup: 'PACKET'}),
-    'in-interface': Flags.string({description: 'the interface it comes in on', helpGroup: 'PACKET'}),
-    'local-address': Flags.string({
-      description: 'addresses of the node, when the bundle does not say',
-      multiple: true,
-      helpValue: 'IP',
-      helpGroup: 'PACKET',
+    ...inGroup('PACKET', {
+      namespace: Flags.string({char: 'n', description: 'namespace of the Service and the pod', parse: async text => namespaceNames(text)}),
+      source: Flags.string({description: 'where it comes from: an address or pod/NAME', required: true}),
+      destination: Flags.string({description: 'where it goes: an address or a Service', required: true}),
+      port: Flags.string({description: 'port, or the name of a port of the Service'}),
+      protocol: Flags.string({description: 'protocol', options: ['tcp', 'udp', 'sctp', 'icmp', 'TCP', 'UDP', 'SCTP', 'ICMP']}),
+      'source-port': Flags.integer({description: 'the port it comes from; any if not given', min: 1, max: 65_535}),
+      'in-interface': Flags.string({description: 'the interface it comes in on'}),
+      'local-address': Flags.string({description: 'addresses of the node, when the bundle does not say', multiple: true, helpValue: 'IP'}),
     }),
     output: outputFlag(packetRenderers, 'tree'),
   };

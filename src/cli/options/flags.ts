@@ -10,28 +10,32 @@ import {wrongUse} from '../../run/wrong-use.ts';
 /** Of a flag that may be given more than once, each time with one value. */
 export const repeatable = {multiple: true, multipleNonGreedy: true} as const;
 
+/** Flags that help lists under this heading. */
+export function inGroup<T extends Readonly<Record<string, {helpGroup?: string}>>>(helpGroup: string, flags: T): T {
+  for (const flag of Object.values(flags)) flag.helpGroup = helpGroup;
+  return flags;
+}
+
 /** The names of Services. */
 export function serviceArgs(description = 'NAME, svc/NAME or NAMESPACE/NAME; several may be given') {
   return {service: Args.string({description, required: false, ignoreStdin: true})};
 }
 
 /** Which Services. */
-export const scopeFlags = {
+export const scopeFlags = inGroup('SERVICES', {
   namespace: Flags.string({
     char: 'n',
     description: 'namespace of the Services, or several (a,b)',
     parse: async text => namespaceNames(text, {several: true}),
     helpValue: 'NAMESPACE',
-    helpGroup: 'SERVICES',
   }),
-  'all-namespaces': Flags.boolean({char: 'A', description: 'Services of all namespaces', helpGroup: 'SERVICES'}),
+  'all-namespaces': Flags.boolean({char: 'A', description: 'Services of all namespaces'}),
   selector: Flags.string({
     char: 'l',
     description: 'Services with these labels (key=value, key!=value, key, !key; comma-separated)',
     helpValue: 'SELECTOR',
-    helpGroup: 'SERVICES',
   }),
-};
+});
 
 /** The value of a flag, where it can be the name of a namespace; an empty one stands for the default. Throws a CLIError (exit 2). */
 export function namespaceNames(text: string, {several = false} = {}): string {
@@ -43,27 +47,25 @@ export function namespaceNames(text: string, {several = false} = {}): string {
 }
 
 /** How much of an archive is read. */
-export const archiveFlag = {
+export const archiveFlag = inGroup('NODES', {
   'max-archive-size': Flags.custom<number>({
     description: 'largest archive that is read, unpacked',
     default: defaultArchiveLimit,
     defaultHelp: async () => '2Gi',
     helpValue: 'SIZE',
-    helpGroup: 'NODES',
     parse: async text => {
       const [, number, unit] = /^([1-9]\d{0,5})(Mi|Gi)$/.exec(text) ?? [];
       if (number === undefined) throw wrongUse(`${text} is not a size such as 512Mi or 8Gi`);
       return Number(number) * (unit === 'Gi' ? 1024 ** 3 : 1024 ** 2);
     },
   })(),
-};
+});
 
 /** Which nodes, and where their dumps come from. */
-export const sourceFlags = {
+export const sourceFlags = inGroup('NODES', {
   from: Flags.string({
     description: 'read a bundle (directory, .tgz, a bare dump of iptables-save or nft, or - for standard input)',
     helpValue: 'BUNDLE',
-    helpGroup: 'NODES',
   }),
   ...archiveFlag,
   node: Flags.string({
@@ -71,20 +73,18 @@ export const sourceFlags = {
     helpValue: 'NODE',
     ...repeatable,
     delimiter: ',',
-    helpGroup: 'NODES',
   }),
-  'node-selector': Flags.string({description: 'check nodes with these labels only', helpValue: 'SELECTOR', helpGroup: 'NODES'}),
-  sample: Flags.integer({description: 'check this many of these nodes, always the same ones', min: 1, helpValue: 'N', helpGroup: 'NODES'}),
-};
+  'node-selector': Flags.string({description: 'check nodes with these labels only', helpValue: 'SELECTOR'}),
+  sample: Flags.integer({description: 'check this many of these nodes, always the same ones', min: 1, helpValue: 'N'}),
+});
 
 /** Which rules of the nodes. */
-export const fullFlag = {
+export const fullFlag = inGroup('NODES', {
   full: Flags.boolean({
     description: 'read all rules of each node, not only those that packets to the named Services can reach',
     default: false,
-    helpGroup: 'NODES',
   }),
-};
+});
 
 /** Throws a CLIError (exit 2) for a name that can be none, and where `--full` has no effect: before a cluster is looked for. */
 export function refuseUnusable({full, from}: {readonly full: boolean; readonly from?: string | undefined}, names: readonly string[]): void {
@@ -100,32 +100,19 @@ export function refuseUnusable({full, from}: {readonly full: boolean; readonly f
 }
 
 /** Settings of kube-proxy that were not detected, or that override detected ones. */
-export const settingFlags = {
-  'proxy-mode': Flags.string({description: 'the mode kube-proxy runs in', helpValue: 'MODE', helpGroup: 'KUBE-PROXY'}),
-  'cluster-cidr': Flags.string({
-    description: 'clusterCIDR of kube-proxy, comma-separated for two families',
-    helpValue: 'CIDR',
-    helpGroup: 'KUBE-PROXY',
-  }),
+export const settingFlags = inGroup('KUBE-PROXY', {
+  'proxy-mode': Flags.string({description: 'the mode kube-proxy runs in', helpValue: 'MODE'}),
+  'cluster-cidr': Flags.string({description: 'clusterCIDR of kube-proxy, comma-separated for two families', helpValue: 'CIDR'}),
   'detect-local-mode': Flags.string({
     description: 'detectLocalMode of kube-proxy',
     options: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
-    helpGroup: 'KUBE-PROXY',
   }),
-  'masquerade-all': Flags.boolean({description: 'masqueradeAll of kube-proxy', allowNo: true, helpGroup: 'KUBE-PROXY'}),
-  'masquerade-bit': Flags.integer({description: 'masqueradeBit of kube-proxy', helpValue: 'BIT', min: 0, max: 31, helpGroup: 'KUBE-PROXY'}),
-  'nodeport-addresses': Flags.string({
-    description: 'nodePortAddresses of kube-proxy, comma-separated',
-    helpValue: 'CIDRS',
-    helpGroup: 'KUBE-PROXY',
-  }),
-  'kube-proxy-version': Flags.string({
-    description: 'the version of kube-proxy, such as v1.30.5',
-    helpValue: 'VERSION',
-    helpGroup: 'KUBE-PROXY',
-  }),
-  zone: Flags.string({description: "the node's zone", helpValue: 'ZONE', helpGroup: 'KUBE-PROXY'}),
-};
+  'masquerade-all': Flags.boolean({description: 'masqueradeAll of kube-proxy', allowNo: true}),
+  'masquerade-bit': Flags.integer({description: 'masqueradeBit of kube-proxy', helpValue: 'BIT', min: 0, max: 31}),
+  'nodeport-addresses': Flags.string({description: 'nodePortAddresses of kube-proxy, comma-separated', helpValue: 'CIDRS'}),
+  'kube-proxy-version': Flags.string({description: 'the version of kube-proxy, such as v1.30.5', helpValue: 'VERSION'}),
+  zone: Flags.string({description: "the node's zone", helpValue: 'ZONE'}),
+});
 
 /** `-q` does another thing in each command, which its help says. */
 export function quietFlag(description: string) {
@@ -142,37 +129,34 @@ export function outputFlag(renderers: object, usual: string) {
   return Flags.string({char: 'o', description: 'output format', options: Object.keys(renderers), default: usual, helpGroup: 'OUTPUT'});
 }
 
-export const outputFlags = {
+export const outputFlags = inGroup('OUTPUT', {
   'output-file': Flags.string({description: 'write the report to this file', helpValue: 'FILE', helpGroup: 'OUTPUT', parse: writableFile}),
-  color: Flags.string({description: 'color the output', options: ['auto', 'always', 'never'], default: 'auto', helpGroup: 'OUTPUT'}),
+  color: Flags.string({description: 'color the output', options: ['auto', 'always', 'never'], default: 'auto'}),
   quiet: quietFlag('print the verdict and the findings only'),
   verbose: verboseFlag('also infos, the settings with their sources, how each node was read, and what was not read'),
-  'no-progress': Flags.boolean({description: 'no progress on standard error', helpGroup: 'OUTPUT'}),
-};
+  'no-progress': Flags.boolean({description: 'no progress on standard error'}),
+});
 
-export const evaluationFlags = {
+export const evaluationFlags = inGroup('FINDINGS', {
   'fail-on': Flags.string({
     description: 'lowest severity that makes the exit code 1',
     options: ['error', 'warning', 'info', 'never'],
     default: 'error',
-    helpGroup: 'FINDINGS',
   }),
   only: Flags.string({
     description: 'report only these findings (comma-separated, repeatable)',
     ...repeatable,
     delimiter: ',',
     helpValue: 'CODES',
-    helpGroup: 'FINDINGS',
   }),
   skip: Flags.string({
     description: 'do not report these findings; of one Service only: ST101=shop/empty',
     ...repeatable,
     delimiter: ',',
     helpValue: 'CODES',
-    helpGroup: 'FINDINGS',
   }),
-  baseline: Flags.string({description: 'findings in this JSON report are suppressed', helpValue: 'FILE', helpGroup: 'FINDINGS'}),
-};
+  baseline: Flags.string({description: 'findings in this JSON report are suppressed', helpValue: 'FILE'}),
+});
 
 /** The value of `--interval` in milliseconds. Throws a CLIError (exit 2). */
 export function intervalOf(text: string, {least, usual}: {readonly least: string; readonly usual: string}): number {
@@ -183,21 +167,19 @@ export function intervalOf(text: string, {least, usual}: {readonly least: string
 }
 
 /** Objects that are not applied yet. */
-export const manifestFlags = {
+export const manifestFlags = inGroup('MANIFESTS', {
   filename: Flags.string({
     char: 'f',
     description: 'read Services, EndpointSlices and Nodes from a manifest, - for standard input (repeatable)',
     ...repeatable,
     helpValue: 'FILE',
-    helpGroup: 'MANIFESTS',
   }),
   endpoint: Flags.string({
     description: 'an endpoint of the Services of -f that have no EndpointSlice (repeatable)',
     ...repeatable,
     helpValue: 'IP[:PORT][@NODE]',
-    helpGroup: 'MANIFESTS',
   }),
-};
+});
 
 /** `--config FILE`. */
 export function configFlag(description: string) {
