@@ -84,10 +84,8 @@ export function leftoverEffect(leftovers: Side, entries: readonly PortEntry[], f
   if (first === undefined) return null;
   const count = `${plural(caught.length, 'Service port')}`;
   const astray = wrong.length > 0 ? `, and sends those of ${wrong.length} to an address that is no endpoint of theirs` : '';
-  return {
-    severity: wrong.length > 0 ? 'error' : 'warning',
-    text: `it still intercepts packets of ${count}${astray} (such as ${first.port.servicePortName}), and nothing keeps its rules up to date`,
-  };
+  const text = `it still intercepts packets of ${count}${astray} (such as ${first.port.servicePortName}), and nothing keeps its rules up to date`;
+  return {severity: wrong.length > 0 ? 'error' : 'warning', text};
 }
 
 /** Whether the rules translate, refuse or drop the packet. */

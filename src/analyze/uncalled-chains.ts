@@ -234,10 +234,8 @@ export function rivalsOf(takers: readonly Taker[]): {readonly reason: string; re
   if (names.length < 2) return undefined;
   const order = takers.every(({isShown}) => isShown) ? 'in this order' : 'in an order that is not shown';
   const each = takers.slice(0, 6).map(({label, effect}) => `${label}: ${effect}`);
-  return {
-    reason: `${names.length} programs are asked ${order}, and the first that translates the packet wins: ${each.join('; ')}`,
-    condition: `${someOf(names)} are asked ${order}, and the first that translates it wins`,
-  };
+  const reason = `${names.length} programs are asked ${order}, and the first that translates the packet wins: ${each.join('; ')}`;
+  return {reason, condition: `${someOf(names)} are asked ${order}, and the first that translates it wins`};
 }
 
 function wordOf({verdict, packet, reason}: ChainResult): string {

@@ -31,11 +31,8 @@ export const kubeProxyNotSyncing = check('ST505', {
     const {node} = context;
     // Who pastes a log beside rules takes it for the reason.
     if (isRulesAlone(context) && log !== null) {
-      yield {
-        message: `kube-proxy on ${node.name}: ${log}`,
-        gist: `the log of kube-proxy has a failure: ${cause}`,
-        ...(remedy === null ? {} : {remedy}),
-      };
+      const gist = `the log of kube-proxy has a failure: ${cause}`;
+      yield {message: `kube-proxy on ${node.name}: ${log}`, gist, ...(remedy === null ? {} : {remedy})};
       return;
     }
     // By themselves these are common while kube-proxy is replaced, or if it does not listen on its default ports.
@@ -49,11 +46,8 @@ export const kubeProxyNotSyncing = check('ST505', {
     const lag = lagOf(context);
     if (lag !== null && reasons.length === 1 && !misses) {
       const {seconds, service} = lag;
-      yield {
-        message: `kube-proxy on ${node.name} is ${Math.round(seconds)} s behind: its rules for ${service} are those of that long ago`,
-        remedy: whileSlow,
-        ...showLog(context),
-      };
+      const message = `kube-proxy on ${node.name} is ${Math.round(seconds)} s behind: its rules for ${service} are those of that long ago`;
+      yield {message, remedy: whileSlow, ...showLog(context)};
       return;
     }
     const message = `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`;
@@ -133,12 +127,10 @@ export const noKubeProxy = check('ST903', {
       yield {message: `${node.name}: ${status.reason}`, ...(status.remedy === undefined ? {} : {remedy: status.remedy})};
     const object = nodeObject(api, node.name);
     const never = object === undefined || status.kind !== 'checked' ? null : whyWithoutKubeProxy(object);
-    if (never !== null)
-      yield {
-        severity: 'warning',
-        message: `${node.name}: by its labels it is ${never}; but rules of it were read, and were checked`,
-        remedy: 'Correct the labels of the Node, or find out from which machine these rules are.',
-      };
+    if (never !== null) {
+      const message = `${node.name}: by its labels it is ${never}; but rules of it were read, and were checked`;
+      yield {severity: 'warning', message, remedy: 'Correct the labels of the Node, or find out from which machine these rules are.'};
+    }
   },
 });
 
@@ -154,10 +146,8 @@ export const twoProxies = check('ST516', {
     const ofK3s = isK3s && k3sRunsKubeProxy(object, api) === true ? ['the kube-proxy in k3s'] : [];
     const proxies = [...ofK3s, ...[...kubeProxies.values(), ...others].map(({metadata}) => `pod ${namespacedName(metadata)}`)];
     if (proxies.length < 2) return;
-    yield {
-      message: `${proxies.join(' and ')} both write rules for Services: each rewrites or removes what the other has written, and which one a packet meets depends on the order of their rules`,
-      ...run(commandLine`kubectl get pods -A -o wide --field-selector ${`spec.nodeName=${name}`}`),
-    };
+    const message = `${proxies.join(' and ')} both write rules for Services: each rewrites or removes what the other has written, and which one a packet meets depends on the order of their rules`;
+    yield {message, ...run(commandLine`kubectl get pods -A -o wide --field-selector ${`spec.nodeName=${name}`}`)};
   },
 });
 

@@ -114,11 +114,8 @@ export const knownBug = check('ST703', {
   *node(context) {
     for (const [mended, broken] of byMended(context, 'bug')) {
       const text = `kube-proxy ${context.config.version.value.text} has a bug in ${context.config.mode.value} mode that ${mended} does not have`;
-      yield {
-        ...observed(context, broken, text),
-        severity: severityOf(broken),
-        remedy: `Upgrade kube-proxy to ${mended} or a later version.`,
-      };
+      const remedy = `Upgrade kube-proxy to ${mended} or a later version.`;
+      yield {...observed(context, broken, text), severity: severityOf(broken), remedy};
     }
   },
 });

@@ -15,12 +15,10 @@ export const serviceRangeOverlap = check('ST118', {
   *cluster({api}) {
     const ranges = knownServiceRanges(api);
     const taken = addressesOfServices(api);
-    if (taken.length > 0)
-      yield {
-        severity: 'error',
-        message: `${someOf(taken.map(({text}) => text))}: the Service takes its ports there, and in IPVS mode the other nodes no longer reach the address`,
-        ...run(commandLine`kubectl get services -A -o wide`),
-      };
+    if (taken.length > 0) {
+      const message = `${someOf(taken.map(({text}) => text))}: the Service takes its ports there, and in IPVS mode the other nodes no longer reach the address`;
+      yield {severity: 'error', message, ...run(commandLine`kubectl get services -A -o wide`)};
+    }
     const free = nodesInRanges(api, ranges).filter(({address}) => !taken.some(other => other.address === address));
     if (free.length > 0)
       yield {

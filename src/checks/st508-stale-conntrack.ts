@@ -94,10 +94,8 @@ function* staleHostPorts(
     const [port, end] = place.split(' ');
     const lead = flows.length === 1 ? '1 tracked UDP flow leads' : `${flows.length} tracked UDP flows lead`;
     const lines = someOf(flows.map(({line}) => String(line)));
-    yield {
-      message: `${lead} from port ${port} of this node to ${end}: no pod has this address of its pod network, and no rule leads to it. The pod of a host port is gone (conntrack line ${lines})${clientsOf(flows)}`,
-      ...run(...deletions(flows, familyOf(first.original.destination) ?? 'IPv4')),
-    };
+    const message = `${lead} from port ${port} of this node to ${end}: no pod has this address of its pod network, and no rule leads to it. The pod of a host port is gone (conntrack line ${lines})${clientsOf(flows)}`;
+    yield {message, ...run(...deletions(flows, familyOf(first.original.destination) ?? 'IPv4'))};
   }
 }
 
@@ -233,13 +231,10 @@ function* flowsBesideRules(node: NodeDump, flows: readonly TrackedConnection[]):
     const [many, add] = port.protocol === 'TCP' ? ['connection', ' without an answer'] : ['flow', ''];
     const what = `${plural(own.length, `tracked ${port.protocol} ${many}`)}${add} ${own.length === 1 ? 'leads' : 'lead'} to ${someOf(ends)}`;
     const lines = someOf(own.map(({line}) => String(line)));
-    if (own.length > 0)
-      yield {
-        family,
-        service,
-        port,
-        message: `${servicePortText(service, port)}: ${what}, and these rules to none of them (conntrack line ${lines}): the rules are not asked again while packets of the flow come`,
-      };
+    if (own.length > 0) {
+      const message = `${servicePortText(service, port)}: ${what}, and these rules to none of them (conntrack line ${lines}): the rules are not asked again while packets of the flow come`;
+      yield {family, service, port, message};
+    }
   }
 }
 

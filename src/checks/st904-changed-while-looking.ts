@@ -22,11 +22,8 @@ export const changedWhileLooking = check('ST904', {
       reported.add(serviceKey(port));
       const age = Math.round((now - lastChange({port}, context)) / 1000);
       if (age >= gracePeriod || age < -gracePeriod) continue;
-      yield {
-        ...ofPort(port),
-        message: `${serviceKey(port)} changed ${Math.max(age, 0)} s before ${context.node.name} was read: kube-proxy may not have followed yet`,
-        ...run(commandLine`kubectl svc-trace check ${serviceKey(port)} --node ${context.node.name}`),
-      };
+      const message = `${serviceKey(port)} changed ${Math.max(age, 0)} s before ${context.node.name} was read: kube-proxy may not have followed yet`;
+      yield {...ofPort(port), message, ...run(commandLine`kubectl svc-trace check ${serviceKey(port)} --node ${context.node.name}`)};
     }
   },
 });

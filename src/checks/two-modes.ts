@@ -200,10 +200,8 @@ function withoutNodePortChain({rulesets, config}: NodeCheckContext): Pick<Observ
     commandLine`${iptables(family)} -F KUBE-NODE-PORT`,
     commandLine`${iptables(family)} -X KUBE-NODE-PORT`,
   ]);
-  return {
-    remedy: `Delete the chain KUBE-NODE-PORT of table filter first: in kube-proxy ${config.version.value.text} it makes --cleanup fail (mended in 1.25). Then run kube-proxy --cleanup with the image and flags of its kube-proxy and start it again, or reboot the node.`,
-    ...run(...lines),
-  };
+  const remedy = `Delete the chain KUBE-NODE-PORT of table filter first: in kube-proxy ${config.version.value.text} it makes --cleanup fail (mended in 1.25). Then run kube-proxy --cleanup with the image and flags of its kube-proxy and start it again, or reboot the node.`;
+  return {remedy, ...run(...lines)};
 }
 
 /** Where both backends are installed, iptables may be the other one. */
@@ -275,10 +273,8 @@ export const modeNotSet = check('ST512', {
     if (isKernelTooOldForNftables(kernel) !== true) return;
     const source = leavesModeToDefault(node, api);
     if (source === null) return;
-    yield {
-      message: `the proxy mode is not set (${source}), and kernel ${kernel} of ${node.name} is older than 5.13: kube-proxy 1.40 and later will not start on it`,
-      ...editSource(source),
-    };
+    const message = `the proxy mode is not set (${source}), and kernel ${kernel} of ${node.name} is older than 5.13: kube-proxy 1.40 and later will not start on it`;
+    yield {message, ...editSource(source)};
   },
 });
 

@@ -18,10 +18,8 @@ export const nodeNotRead = check('ST901', {
       const isQuiet = isRulesAlone({api}) && node.files.includes(kubeProxyLog) && trouble.log === null;
       const why = isQuiet ? 'its log shows no failure that is known' : trouble.container === null ? null : troubleText(trouble);
       const remedy = status.remedy ?? (why === null ? null : trouble.remedy);
-      yield {
-        message: `${node.name} was not checked: ${status.reason}${why === null ? '' : `; of kube-proxy: ${why}`}`,
-        ...(remedy === null ? {} : {remedy}),
-      };
+      const message = `${node.name} was not checked: ${status.reason}${why === null ? '' : `; of kube-proxy: ${why}`}`;
+      yield {message, ...(remedy === null ? {} : {remedy})};
     }
     const standIn = status.kind === 'checked' ? view.standIn(proxyVersion(config)) : null;
     if (standIn !== null) yield {message: messageOf(node.name, config, standIn), remedy: remedyOf(standIn.read)};
@@ -46,11 +44,8 @@ export const familyNotRead = check('ST902', {
       if (isNft && ((nft()?.cut ?? null) !== null || nft()?.misprint !== undefined)) continue;
       if (ruleset !== undefined && (ruleset.cut !== null || misprints.has(family))) continue;
       const how = ruleset !== undefined && isExcerpt(ruleset) ? 'was checked in part' : 'was not checked';
-      yield {
-        family,
-        message: `${family} ${how} on ${node.name}: ${reason}`,
-        ...onNode({api, node}, isNft ? commandLine`nft list ruleset` : commandLine`${`${iptables(family)}-save`}`),
-      };
+      const message = `${family} ${how} on ${node.name}: ${reason}`;
+      yield {family, message, ...onNode({api, node}, isNft ? commandLine`nft list ruleset` : commandLine`${`${iptables(family)}-save`}`)};
     }
     const unseen = isNft && status.kind === 'checked' ? unseenIptables(node) : [];
     if (unseen.length > 0) {
@@ -80,10 +75,8 @@ export const dumpUnreliable = check('ST506', {
         ...onNode({api, node}, commandLine`nft list ruleset`),
       };
     if (cut !== null) {
-      yield {
-        message: `the dump of nftables ${cutReason(cut)}: rules after that were not checked`,
-        ...onNode({api, node}, commandLine`nft list ruleset`),
-      };
+      const message = `the dump of nftables ${cutReason(cut)}: rules after that were not checked`;
+      yield {message, ...onNode({api, node}, commandLine`nft list ruleset`)};
     }
     for (const [family, ruleset] of rulesets) {
       if (ruleset.cut !== null) {

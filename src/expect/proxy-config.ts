@@ -262,10 +262,8 @@ function kubeProxyVersion({node, api, object, override, infer}: VersionInput, pr
   }
   const {version: inferred} = infer();
   if (inferred !== undefined) return {value: inferred, source: seenInRules};
-  return {
-    value: {text: 'unknown', minor: newestKnownMinor, patch: null, guessed: true},
-    source: 'not found: checked against the newest known rules',
-  };
+  const source = 'not found: checked against the newest known rules';
+  return {value: {text: 'unknown', minor: newestKnownMinor, patch: null, guessed: true}, source};
 }
 
 interface VersionSource {

@@ -185,10 +185,8 @@ function otherRules({config, configAfter}: CauseCase): Omit<Cause, 'id'> {
   const differs = (name: 'mode' | 'version'): boolean => was?.[name] !== is?.[name];
   const side = (one: typeof was): string =>
     differs('mode') && differs('version') ? `${one?.version} in ${one?.mode}` : differs('version') ? `${one?.version}` : `${one?.mode}`;
-  return {
-    reason: `${side(was)} and ${side(is)} treat this packet differently`,
-    remedy: 'Trace the Service before the change, and test it on the first node that is changed.',
-  };
+  const reason = `${side(was)} and ${side(is)} treat this packet differently`;
+  return {reason, remedy: 'Trace the Service before the change, and test it on the first node that is changed.'};
 }
 
 /** The reason and remedy of each cause, whatever the Service. */

@@ -35,12 +35,10 @@ export function requirementsOf(input: RequirementsInput): readonly Requirement[]
   const isSwitch = mode !== setup.config.mode.value;
   if (mode === 'nftables')
     append(found, [...(isSwitch ? [kernel(input), modules, nft(input)] : []), ...newerNft(input), ...serviceNames(input)]);
-  if (mode === 'ipvs' && isSwitch)
-    found.push({
-      name: 'kernel',
-      status: 'unknown',
-      detail: 'the modules ip_vs and ip_vs_rr must be there; no dump shows it. Run on the node: modprobe -an ip_vs ip_vs_rr',
-    });
+  if (mode === 'ipvs' && isSwitch) {
+    const detail = 'the modules ip_vs and ip_vs_rr must be there; no dump shows it. Run on the node: modprobe -an ip_vs ip_vs_rr';
+    found.push({name: 'kernel', status: 'unknown', detail});
+  }
   // IPVS mode has rules of iptables too.
   if (isSwitch && setup.config.mode.value === 'nftables') found.push(iptablesModules);
   if (isSwitch) found.push(leftovers(input), ...plugin(input));
@@ -155,14 +153,10 @@ function newerNft({setup, configAfter}: RequirementsInput): readonly Omit<Requir
   const nft = setup.nft();
   const name = 'nft';
   const remedy = 'Use kube-proxy 1.33.11, 1.34.7, 1.35.4, 1.36 or newer';
-  if (nft === null)
-    return [
-      {
-        name,
-        status: 'unknown',
-        detail: `kube-proxy ${version.text} cannot sync beside sets that nft 1.1.2 or newer wrote, and the node's nft was not read. Run on the node: nft --version; nft list sets. ${remedy}`,
-      },
-    ];
+  if (nft === null) {
+    const detail = `kube-proxy ${version.text} cannot sync beside sets that nft 1.1.2 or newer wrote, and the node's nft was not read. Run on the node: nft --version; nft list sets. ${remedy}`;
+    return [{name, status: 'unknown', detail}];
+  }
   const iptables = families.flatMap(family => allOf(setup.dumps, family));
   const others = new Set(otherTables(nft, iptables).map(({id}) => id));
   const named = [...nft.tables.values()].filter(({id, sets}) => others.has(id) && sets.size > 0).map(({id}) => `table ${id}`);
@@ -181,13 +175,8 @@ function failedBefore({setup, configAfter}: RequirementsInput): readonly Omit<Re
   const found = failureIn(fileText(setup.node, kubeProxyLog));
   if (found === null || !failuresOf[configAfter.mode.value]?.test(found.line)) return [];
   const {line, failure} = found;
-  return [
-    {
-      name: 'kube-proxy-log',
-      status: 'unmet',
-      detail: `kube-proxy failed in this mode before: ${failure.cause}. ${failure.remedy} Its log says: ${line}`,
-    },
-  ];
+  const detail = `kube-proxy failed in this mode before: ${failure.cause}. ${failure.remedy} Its log says: ${line}`;
+  return [{name: 'kube-proxy-log', status: 'unmet', detail}];
 }
 
 const failuresOf: Readonly<Record<string, RegExp>> = {iptables: /nfacct|iptables|xtables/i, ipvs: /ipvs|ip_vs/i, nftables: /nft/i};
@@ -207,12 +196,10 @@ function serviceNames({setup, configAfter, viewAfter}: RequirementsInput): reado
 function leftovers({setup, configAfter}: RequirementsInput): Omit<Requirement, 'node'> {
   const from = setup.config.mode.value;
   const name = 'leftovers';
-  if (from === 'ipvs' && configAfter.mode.value === 'iptables')
-    return {
-      name,
-      status: 'unmet',
-      detail: 'kube-proxy in iptables mode removes nothing of IPVS mode: run kube-proxy --cleanup between the two, or reboot the node',
-    };
+  if (from === 'ipvs' && configAfter.mode.value === 'iptables') {
+    const detail = 'kube-proxy in iptables mode removes nothing of IPVS mode: run kube-proxy --cleanup between the two, or reboot the node';
+    return {name, status: 'unmet', detail};
+  }
   const others = modesInRules({...setup, rulesets: setup.dumps.current}).filter(
     ({mode}) => mode !== from && mode !== configAfter.mode.value,
   );
@@ -236,11 +223,6 @@ function plugin({setup, configAfter}: RequirementsInput): readonly Omit<Requirem
   const tables = [...setup.dumps.current.values()].flatMap(ruleset => [...ruleset.tables.values()]);
   const isCalico = tables.some(({chains}) => [...chains.startingWith('cali-')].length > 0);
   if (!isCalico || configAfter.mode.value !== 'nftables') return [];
-  return [
-    {
-      name: 'network-plugin',
-      status: 'unknown',
-      detail: 'Calico writes iptables rules on this node: its NFTablesMode must fit kube-proxy in nftables mode',
-    },
-  ];
+  const detail = 'Calico writes iptables rules on this node: its NFTablesMode must fit kube-proxy in nftables mode';
+  return [{name: 'network-plugin', status: 'unknown', detail}];
 }

@@ -132,11 +132,8 @@ export class FollowedServices {
 }
 
 function notWatched(refusal: ApiError): Problem {
-  return {
-    message: `Services are polled, not watched: states between two polls are not known (${refusal.message})`,
-    remedy: 'Get the right to watch services and endpointslices.discovery.k8s.io: "kubectl svc-trace access" prints the Role for it.',
-    isMinor: true,
-  };
+  const remedy = 'Get the right to watch services and endpointslices.discovery.k8s.io: "kubectl svc-trace access" prints the Role for it.';
+  return {message: `Services are polled, not watched: states between two polls are not known (${refusal.message})`, remedy, isMinor: true};
 }
 
 /** A watch for what was before the lists: the others tell what comes. */

@@ -219,13 +219,10 @@ export function retract(doubtful: readonly Finding[], diagnosis: OpenDiagnosis):
         message: `${key} kept changing while ${node} was read, and not all of its states are known: what differs there may be only that`,
       }),
     );
-    if (own.some(({service}) => service === undefined))
-      told.push(
-        toFinding(changedWhileLooking, {
-          node,
-          message: `the tables of Cilium on ${node} kept changing while they were read: what differed in them may be only that`,
-        }),
-      );
+    if (own.some(({service}) => service === undefined)) {
+      const message = `the tables of Cilium on ${node} kept changing while they were read: what differed in them may be only that`;
+      told.push(toFinding(changedWhileLooking, {node, message}));
+    }
     const isDoubtful = (finding: Finding): boolean =>
       identities.has(identityOf(finding)) ||
       (/^ST2|^ST508|^ST80[1-5]/.test(finding.code) && finding.service !== undefined && services.has(serviceOf(finding)));

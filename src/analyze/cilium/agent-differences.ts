@@ -121,13 +121,8 @@ function policySymptoms(compared: ComparedPort): readonly Symptom[] {
   const named = (isLocal: boolean): string => (isLocal ? 'Local' : 'Cluster');
   const detail = `the agent has externalTrafficPolicy ${named(other.own.isExternalLocal)} and internalTrafficPolicy ${named(other.own.isInternalLocal)}, the API ${externalTrafficPolicy} and ${internalTrafficPolicy}`;
   const isBroken = found.some(({frontend, own}) => backendBreaches(compared, frontend, own.backends).length > 0);
-  return [
-    ciliumSymptom('traffic-policy-mismatch', compared.port, {
-      detail,
-      severity: isBroken ? 'error' : 'warning',
-      gist: 'the Cilium agent has another traffic policy than the API',
-    }),
-  ];
+  const gist = 'the Cilium agent has another traffic policy than the API';
+  return [ciliumSymptom('traffic-policy-mismatch', compared.port, {detail, severity: isBroken ? 'error' : 'warning', gist})];
 }
 
 /** Both scopes of an address are one entry. */

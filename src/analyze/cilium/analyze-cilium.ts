@@ -280,30 +280,16 @@ function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
     const service = {namespace: frontend.namespace, name};
     const detail = `the agent still serves host port ${frontend.key}: ${why}`;
     if (why === null) return [];
-    return [
-      {
-        ...base,
-        kind: 'stale-service',
-        service,
-        detail,
-        gist: `the Cilium agent still serves host port ${frontend.key}, which is not this pod's`,
-      },
-    ];
+    const gist = `the Cilium agent still serves host port ${frontend.key}, which is not this pod's`;
+    return [{...base, kind: 'stale-service', service, detail, gist}];
   });
   const keys = new Set(frontends.map(({key}) => key));
   const missing = pods.flatMap(pod =>
     hostPortsOf(pod, given).flatMap((key): readonly Symptom[] => {
       if (keys.has(key)) return [];
       const service = nameOf(pod);
-      return [
-        {
-          ...base,
-          kind: 'missing-entry',
-          service,
-          gist: `host port ${key} is not programmed by the Cilium agent`,
-          detail: `the agent does not have host port ${key} of pod ${namespacedName(pod.metadata)}`,
-        },
-      ];
+      const detail = `the agent does not have host port ${key} of pod ${namespacedName(pod.metadata)}`;
+      return [{...base, kind: 'missing-entry', service, gist: `host port ${key} is not programmed by the Cilium agent`, detail}];
     }),
   );
   return [...stale, ...missing];

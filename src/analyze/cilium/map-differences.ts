@@ -158,12 +158,10 @@ function flagFaults({key, address, flags, backends}: MapEntry, frontend: AgentFr
   const isScoped = type !== 'ClusterIP' && isExternalLocal !== isInternalLocal;
   const policyOf = (isLocal: boolean): string => (isLocal ? 'Local' : 'Cluster');
   const faults: Fault[] = [];
-  if (!isInside && has('non-routable'))
-    faults.push({
-      key,
-      text: at => `the kernel's map drops packets of clients outside the cluster at ${at} (non-routable)`,
-      gist: "clients outside the cluster are dropped, by the kernel's map of Cilium",
-    });
+  if (!isInside && has('non-routable')) {
+    const gist = "clients outside the cluster are dropped, by the kernel's map of Cilium";
+    faults.push({key, text: at => `the kernel's map drops packets of clients outside the cluster at ${at} (non-routable)`, gist});
+  }
   if (has('46x64') && backends.every(backend => backend === null || backend.startsWith('[') === address.includes(':')))
     faults.push({
       key,

@@ -56,10 +56,8 @@ function misprintOf(ruleset: Ruleset, all: readonly Ruleset[]): Misprint | null 
 /** 1.8.9 and later cannot print what 1.4 and 1.6 wrote; earlier ones cannot print what is newer than they are. */
 function invalidTargets(rules: readonly RuleText[], version: string | null): Pick<Misprint, 'what' | 'reader'> {
   const isUnsupported = rules.some(({text}) => text.includes('[unsupported revision]'));
-  return {
-    what: `the destination of DNAT rules reads as ${isUnsupported ? '"[unsupported revision]"' : '":0 --persistent" or 0.0.0.0:0'}`,
-    reader: isUnsupported && version !== null && isAtLeast(version, [1, 8, 8]) ? 'newer' : 'older',
-  };
+  const what = `the destination of DNAT rules reads as ${isUnsupported ? '"[unsupported revision]"' : '":0 --persistent" or 0.0.0.0:0'}`;
+  return {what, reader: isUnsupported && version !== null && isAtLeast(version, [1, 8, 8]) ? 'newer' : 'older'};
 }
 
 /**

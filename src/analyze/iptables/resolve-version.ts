@@ -68,10 +68,8 @@ function resolveToNeighbor(
   const {config, differences} = bestFit(input, rulesets, candidates);
   if (certain || differences === 0) return {config, misfit: null};
   const names = bounds.map(minor => `1.${minor}`).join(' and ');
-  return {
-    config: input.config,
-    misfit: `the rules of kube-proxy ${value.text} are not known, and those of ${names} do not fit; check with one of them by --kube-proxy-version`,
-  };
+  const misfit = `the rules of kube-proxy ${value.text} are not known, and those of ${names} do not fit; check with one of them by --kube-proxy-version`;
+  return {config: input.config, misfit};
 }
 
 function countDifferences(input: Input, rulesets: ReadonlyMap<Family, Ruleset>): number {

@@ -124,14 +124,10 @@ function sayRest({members, missingServers, servers}: IpvsPortDifferences, sympto
   const extra = members.filter(({kind}) => kind === 'extra');
   const gone = [...missingServers.flatMap(({server}) => serverEvidence(server).slice(0, 1)), ...evidenceOf(missing)];
   const more = [...servers.flatMap(({actual, extra: reals}) => reals.map(real => realServerRule(actual, real))), ...evidenceOf(extra)];
-  if (gone.length > 0)
-    symptoms.say({
-      kind: 'missing-rule',
-      severity: 'info',
-      detail: `${countOf(gone)} missing from ${placesOf(gone)}: ${harmless}`,
-      expected: gone.slice(0, 6),
-      actual: [],
-    });
+  if (gone.length > 0) {
+    const detail = `${countOf(gone)} missing from ${placesOf(gone)}: ${harmless}`;
+    symptoms.say({kind: 'missing-rule', severity: 'info', detail, expected: gone.slice(0, 6), actual: []});
+  }
   if (more.length > 0)
     symptoms.say({
       kind: 'unexpected-rule',

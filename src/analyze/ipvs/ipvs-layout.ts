@@ -144,12 +144,8 @@ function wrongSets({context: {family}}: ExpectedIpvs, {wrongSets: sets}: IpvsDif
     const base = {family, port: null, expected: [], actual: []} as const;
     if (found === null)
       return {...base, kind: 'missing-rule', severity: 'warning', detail: `ipset ${set} is missing: rules that match it cannot be loaded`};
-    return {
-      ...base,
-      kind: 'unexpected-rule',
-      severity: 'error',
-      detail: `ipset ${set} is of type ${found} and not ${wanted}: kube-proxy stops at it, and no change reaches this node any more`,
-    };
+    const detail = `ipset ${set} is of type ${found} and not ${wanted}: kube-proxy stops at it, and no change reaches this node any more`;
+    return {...base, kind: 'unexpected-rule', severity: 'error', detail};
   });
 }
 

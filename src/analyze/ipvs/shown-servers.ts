@@ -45,9 +45,6 @@ export function shownInPart(node: NodeDump, {protocol, destination, port}: Packe
       reason: `every real server of ${server} that is shown has the weight 0 and takes no new connection (${someOf(reals)})`,
       condition: `refused unless ${server} has other real servers`,
     };
-  return {
-    reason: `the virtual server ${server} sends packets to ${someOf(reals)}, and to real servers that the text may lack`,
-    condition: `sent to ${someOf(reals)}, as far as the list shows`,
-    isServed: true,
-  };
+  const reason = `the virtual server ${server} sends packets to ${someOf(reals)}, and to real servers that the text may lack`;
+  return {reason, condition: `sent to ${someOf(reals)}, as far as the list shows`, isServed: true};
 }

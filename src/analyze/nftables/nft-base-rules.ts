@@ -82,13 +82,10 @@ function meaningOf(name: string, targets: readonly string[]): Meaning {
 
 function ofServices(targets: readonly string[]): Meaning {
   if (targets.includes('service-ips')) return {...noService, loss: 'no Service works at any of its addresses'};
-  if (targets.includes('service-nodeports') || targets.includes('nodeport-ips'))
-    return {
-      kind: 'node-ports-unreachable',
-      severity: 'error',
-      holders: ['service-nodeports'],
-      loss: 'node ports do not answer where they should',
-    };
+  if (targets.includes('service-nodeports') || targets.includes('nodeport-ips')) {
+    const loss = 'node ports do not answer where they should';
+    return {kind: 'node-ports-unreachable', severity: 'error', holders: ['service-nodeports'], loss};
+  }
   return {kind: 'postrouting-broken', severity: 'warning', loss: 'traffic to cluster IPs is not marked for masquerading'};
 }
 

@@ -133,10 +133,8 @@ interface StaleEndpoint {
 
 function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
   const stale = staleBesideLists(node, traces).map(({trace: {service, port, entries}, endpoint: {hostPort}, listed: own}) => {
-    return {
-      text: `${inRulesName(service, port)} sends to ${hostPort}, which is none of the endpoints that kubectl lists (${someOf(own)})`,
-      about: [hostPort, ...addressesOf(entries)],
-    };
+    const text = `${inRulesName(service, port)} sends to ${hostPort}, which is none of the endpoints that kubectl lists (${someOf(own)})`;
+    return {text, about: [hostPort, ...addressesOf(entries)]};
   });
   return [...stale, ...servedWithoutList(node, listed, traces), ...lackedEndpoints(listed, traces)];
 }
@@ -279,10 +277,8 @@ function takenBefore(rules: RulesOfNode, traces: readonly PortTrace[]): readonly
       service.namespace === 'ipvs' ? `the virtual server ${at}` : `${servicePortText(service, port)} (${at})`;
     const from = sources.length === 0 ? '' : ` from ${someOf(sources)}`;
     const other = effect.startsWith('are sent') ? ', which is no endpoint of it,' : '';
-    return {
-      text: `packets${from} to ${someOf([...new Set(taken.map(nameOf))])} ${effect}${other} by a rule before kube-proxy's chains: "${rule.text}" (table ${rule.table})`,
-      about: [...new Set(taken.map(({at}) => at))],
-    };
+    const text = `packets${from} to ${someOf([...new Set(taken.map(nameOf))])} ${effect}${other} by a rule before kube-proxy's chains: "${rule.text}" (table ${rule.table})`;
+    return {text, about: [...new Set(taken.map(({at}) => at))]};
   });
 }
 

@@ -45,11 +45,8 @@ export function staleService(stale: StaleService, {context, ports, services}: St
   const object = services.find(({metadata}) => metadata.namespace === service?.namespace && metadata.name === service?.name);
   if (object === undefined) return {...said, detail: `${does}: the API has no such Service (any more)`};
   const why = whyNotServed(object, version) ?? `the Service has no ${family} (any more)`;
-  return {
-    ...said,
-    detail: `${does}, which it should not (any more): ${why}`,
-    gist: 'still answers, although kube-proxy should not serve it',
-  };
+  const gist = 'still answers, although kube-proxy should not serve it';
+  return {...said, detail: `${does}, which it should not (any more): ${why}`, gist};
 }
 
 function serviceOf(name: string): ServiceName | null {

@@ -66,11 +66,8 @@ const table: readonly FactsCheck[] = [
         const lost = isHere
           ? `${verb('reaches', 'reach')} no other pod by a Service and ${verb('answers', 'answer')} no client`
           : `on other nodes ${verb('reaches', 'reach')} no pod here, and ${verb('gives', 'give')} no pod an answer`;
-        yield {
-          family,
-          message: `${someOf(devices.map(dev => interfaceSwitch(dev, 'forwarding')))} ${is} 0: packets that arrive there are not forwarded. ${pods} ${lost}.`,
-          commands: devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`),
-        };
+        const message = `${someOf(devices.map(dev => interfaceSwitch(dev, 'forwarding')))} ${is} 0: packets that arrive there are not forwarded. ${pods} ${lost}.`;
+        yield {family, message, commands: devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`)};
       }
     },
   },

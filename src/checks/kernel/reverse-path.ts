@@ -58,12 +58,10 @@ function podsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
   if (first === undefined) return null;
   const which = `${plural(lost.length, 'pod')} (${someOf(lost.map(({sender}) => sender.source.text))})`;
   const isAsked = usualDevice(context.facts, client) === dev || serviceAddressOn(context, uplink, first.other) !== null;
-  if (isStrict)
-    return {
-      severity: isAsked ? 'error' : 'info',
-      message: `rp_filter of ${dev} is strict (1), and policy rules route packets of ${which} by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`,
-      commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
-    };
+  if (isStrict) {
+    const message = `rp_filter of ${dev} is strict (1), and policy rules route packets of ${which} by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`;
+    return {severity: isAsked ? 'error' : 'info', message, commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`]};
+  }
   return ifAsked(isAsked, sentElsewhere(context, uplink, {client, which, ...first}));
 }
 

@@ -24,13 +24,11 @@ import {
 
 export const noRouteToPods = check('ST611', {
   *node(context) {
-    if (isLoopbackDown(context.facts.network))
-      yield {
-        variant: 'link-down',
-        message:
-          "lo is down: what the node's own processes and pods with hostNetwork send to addresses of the node is lost, and so is what Services send from them to endpoints in its network.",
-        ...run(commandLine`ip link set lo up`),
-      };
+    if (isLoopbackDown(context.facts.network)) {
+      const message =
+        "lo is down: what the node's own processes and pods with hostNetwork send to addresses of the node is lost, and so is what Services send from them to endpoints in its network.";
+      yield {variant: 'link-down', message, ...run(commandLine`ip link set lo up`)};
+    }
     if (familiesOnNode(context).includes('IPv4') && sysctlNumber(context.facts.network, 'net.ipv4.ip_default_ttl') === 1)
       yield {
         family: 'IPv4',

@@ -16,12 +16,10 @@ export const hintsIgnored = check('ST104', {
   *cluster(context) {
     for (const entry of unusualEntries(context)) {
       const reason = whyIgnored(entry, context);
-      if (reason !== null)
-        yield {
-          ...ofPort(entry.port),
-          ...run(commandLine`kubectl get nodes -L topology.kubernetes.io/zone`),
-          message: `${entry.port.servicePortName}: traffic goes to all zones, because kube-proxy ignores the topology hints: ${reason}`,
-        };
+      if (reason !== null) {
+        const message = `${entry.port.servicePortName}: traffic goes to all zones, because kube-proxy ignores the topology hints: ${reason}`;
+        yield {...ofPort(entry.port), ...run(commandLine`kubectl get nodes -L topology.kubernetes.io/zone`), message};
+      }
     }
   },
 });

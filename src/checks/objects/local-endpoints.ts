@@ -20,11 +20,8 @@ export const localPolicyNowhereLocal = check('ST108', {
       if (reason === null) continue;
       const {port} = entry;
       const policy = port.externalPolicyLocal ? 'externalTrafficPolicy' : 'internalTrafficPolicy';
-      yield {
-        ...ofPort(port),
-        message: `${port.servicePortName}: ${policy} is Local, and ${reason}: every node drops this traffic`,
-        ...patchService(nameOf(port.object), {spec: {[policy]: 'Cluster'}}),
-      };
+      const message = `${port.servicePortName}: ${policy} is Local, and ${reason}: every node drops this traffic`;
+      yield {...ofPort(port), message, ...patchService(nameOf(port.object), {spec: {[policy]: 'Cluster'}})};
     }
   },
 });
@@ -49,11 +46,8 @@ export const endpointOnUnknownNode = check('ST109', {
       const lost = set.endpoints.filter(({nodeName}) => nodeName !== null && isNoNode(context.api, nodeName));
       if (lost.length === 0) continue;
       const names = someOf([...new Set(lost.map(({nodeName}) => nodeName ?? ''))]);
-      yield {
-        ...ofPort(port),
-        ...showSlices(nameOf(port.object), 'yaml'),
-        message: `${port.servicePortName}: ${lost.length} of ${set.endpoints.length} endpoints name a node that the cluster does not have (${names}): they are local to no node`,
-      };
+      const message = `${port.servicePortName}: ${lost.length} of ${set.endpoints.length} endpoints name a node that the cluster does not have (${names}): they are local to no node`;
+      yield {...ofPort(port), ...showSlices(nameOf(port.object), 'yaml'), message};
     }
   },
 });
@@ -68,11 +62,8 @@ export const endpointIsClusterIP = check('ST117', {
       const lost = handMade.filter(({address}) => holders.has(address));
       if (lost.length === 0) continue;
       const names = someOf(lost.map(({address, hostPort}) => `${hostPort}, which is the cluster IP of ${holders.get(address) ?? ''}`));
-      yield {
-        ...ofPort(port),
-        ...showSlices(nameOf(port.object), 'yaml'),
-        message: `${port.servicePortName}: ${lost.length} of ${set.endpoints.length} endpoints cannot be reached (${names}): kube-proxy sends packets there as they are, and no rule translates them again`,
-      };
+      const message = `${port.servicePortName}: ${lost.length} of ${set.endpoints.length} endpoints cannot be reached (${names}): kube-proxy sends packets there as they are, and no rule translates them again`;
+      yield {...ofPort(port), ...showSlices(nameOf(port.object), 'yaml'), message};
     }
   },
 });

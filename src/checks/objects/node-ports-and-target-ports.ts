@@ -22,11 +22,8 @@ export const nodePortCollision = check('ST110', {
     for (const [claim, ports] of claimed) {
       const [first] = ports;
       if (first === undefined || ports.size < 2 || ![...ports].some(({object}) => asked.has(object))) continue;
-      yield {
-        ...ofPort(first),
-        message: `${someOf([...ports].map(({servicePortName}) => servicePortName))} all claim ${claim}: one of them gets all connections`,
-        ...editService(nameOf(first.object)),
-      };
+      const message = `${someOf([...ports].map(({servicePortName}) => servicePortName))} all claim ${claim}: one of them gets all connections`;
+      yield {...ofPort(first), message, ...editService(nameOf(first.object))};
     }
   },
 });
@@ -46,12 +43,8 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
       if (owner === undefined || told.has(owner.port) || !asked.has(owner.port.object)) continue;
       if (owner.set.endpoints.some(({address}) => addressesOfPod(pod).includes(address))) continue;
       told.add(owner.port);
-      yield {
-        ...ofPort(owner.port),
-        variant: 'port-of-node-program',
-        message: `${owner.port.servicePortName}: its ${nodePortText(owner.port)} is a host port of pod ${namespacedName(pod.metadata)} on ${pod.spec?.nodeName} too: there one of the two gets all connections`,
-        ...editService(nameOf(owner.port.object)),
-      };
+      const message = `${owner.port.servicePortName}: its ${nodePortText(owner.port)} is a host port of pod ${namespacedName(pod.metadata)} on ${pod.spec?.nodeName} too: there one of the two gets all connections`;
+      yield {...ofPort(owner.port), variant: 'port-of-node-program', message, ...editService(nameOf(owner.port.object))};
     }
     for (const {port, set} of entries) {
       for (const {address, port: number, hostPort} of set.endpoints) {

@@ -159,11 +159,8 @@ export const portWithoutEndpoint = check('ST102', {
       );
       const offered = [...new Set(texts)];
       const wanted = `${port.portName || '(unnamed)'}/${port.protocol}`;
-      yield {
-        ...ofPort(port),
-        ...editService(nameOf(port.object)),
-        message: `${port.servicePortName}: no EndpointSlice has a port ${wanted}; ${offered.length === 0 ? whyWithoutPorts(port) : `they have ${offered.join(', ')}`}. Connections to it are refused`,
-      };
+      const message = `${port.servicePortName}: no EndpointSlice has a port ${wanted}; ${offered.length === 0 ? whyWithoutPorts(port) : `they have ${offered.join(', ')}`}. Connections to it are refused`;
+      yield {...ofPort(port), ...editService(nameOf(port.object)), message};
     }
   },
 });

@@ -30,10 +30,8 @@ export const policySeesNode = check('ST113', {
         nodes.length === 0
           ? 'clients in these networks are refused by node ports and load balancers as others are'
           : `the address of ${plural(nodes.length, 'node')} (${someOf(nodes)}) is in them, which lets all clients of ${nodes.length === 1 ? 'this node' : 'these nodes'} in`;
-      yield {
-        service: nameOf(object),
-        message: `${namespacedName(object.metadata)}: NetworkPolicy ${names} selects its pods and allows clients by address (${someOf(blocks)}), and externalTrafficPolicy is Cluster: connections from outside arrive with the address of a node, so ${effect}`,
-      };
+      const message = `${namespacedName(object.metadata)}: NetworkPolicy ${names} selects its pods and allows clients by address (${someOf(blocks)}), and externalTrafficPolicy is Cluster: connections from outside arrive with the address of a node, so ${effect}`;
+      yield {service: nameOf(object), message};
     }
   },
 });

@@ -178,13 +178,8 @@ function objectPermissions(namespace: string | null): readonly Permission[] {
 
 /** For knowing every state that Services had while nodes were read. */
 function watchPermissions(namespace: string | null): readonly Permission[] {
-  const watched = {
-    verb: 'watch',
-    namespace,
-    needed: false,
-    purpose: 'changes while nodes are read',
-    without: 'Services are polled, and ST904 is reported for those that keep changing',
-  } as const;
+  const without = 'Services are polled, and ST904 is reported for those that keep changing';
+  const watched = {verb: 'watch', namespace, needed: false, purpose: 'changes while nodes are read', without} as const;
   return [
     {...watched, group: '', resource: 'services'},
     {...watched, group: 'discovery.k8s.io', resource: 'endpointslices'},
@@ -195,13 +190,8 @@ const pods = {group: '', resource: 'pods', needed: false} as const;
 
 /** For explaining why a Service has no endpoints. */
 function listPodsOfServices(namespace: string | null): Permission {
-  return {
-    ...pods,
-    verb: 'list',
-    namespace,
-    purpose: 'why a Service has no endpoints',
-    without: 'ST101 does not say which pods are not ready, and findings do not count the pods that they hit',
-  };
+  const without = 'ST101 does not say which pods are not ready, and findings do not count the pods that they hit';
+  return {...pods, verb: 'list', namespace, purpose: 'why a Service has no endpoints', without};
 }
 
 const configMap = {...ofSystem, verb: 'get', resource: 'configmaps'} as const;

@@ -86,12 +86,10 @@ const lifetime = 600;
 const patience = 20_000;
 
 function whyNone(error: ApiError, owner: string, namespace: string): AgentToken {
-  if (error.status === 404)
-    return {
-      kind: 'none',
-      reason: `no token for its agent: ServiceAccount ${owner} not found`,
-      remedy: 'Apply deploy/agents of this version, which contains it, or set --agents-token-file.',
-    };
+  if (error.status === 404) {
+    const reason = `no token for its agent: ServiceAccount ${owner} not found`;
+    return {kind: 'none', reason, remedy: 'Apply deploy/agents of this version, which contains it, or set --agents-token-file.'};
+  }
   const remedy =
     error.status === 403
       ? `Get the right to create serviceaccounts/token of ${readerAccount} in ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`

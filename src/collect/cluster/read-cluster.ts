@@ -146,12 +146,8 @@ export function readServiceCIDRs(
   query?: Readonly<Record<string, string>>,
 ): Promise<readonly ServiceCIDRObject[] | null> {
   const what = {shape: serviceCIDRShape, remedy: askForRights('list', 'servicecidrs.networking.k8s.io'), isOptional: true};
-  return reader.list<ServiceCIDRObject>({
-    ...what,
-    path: '/apis/networking.k8s.io/v1/servicecidrs',
-    onNotServed: () => {},
-    ...(query === undefined ? {} : {query}),
-  });
+  const path = '/apis/networking.k8s.io/v1/servicecidrs';
+  return reader.list<ServiceCIDRObject>({...what, path, onNotServed: () => {}, ...(query === undefined ? {} : {query})});
 }
 
 /** What ST113 alone needs: that they may not be read is no problem. */

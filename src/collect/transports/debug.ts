@@ -97,11 +97,8 @@ async function enteredShell(api: KubeApi, pod: DebugPodOptions, signal: AbortSig
 }
 
 function entering(inside: NodeShell, pod: DebugPodOptions): NodeShell {
-  return {
-    ...inside,
-    description: `on the host, by the debug pod ${namespacedName(pod)}`,
-    run: (argv, signal, take) => inside.run(['nsenter', '-t', '1', '-m', '-n', '--', ...argv], signal, take),
-  };
+  const description = `on the host, by the debug pod ${namespacedName(pod)}`;
+  return {...inside, description, run: (argv, signal, take) => inside.run(['nsenter', '-t', '1', '-m', '-n', '--', ...argv], signal, take)};
 }
 
 /** Null where iptables-save can be run. An old one does not know --version: it fails, and is there. */

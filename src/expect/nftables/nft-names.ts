@@ -63,13 +63,8 @@ export function parseNftName(name: string): ParsedName | null {
   if (found === null) return null;
   const [, role, base = '', namespace = '', service = '', , rest = ''] = found;
   const portName = rest.replace(/__.*$/s, '').replace(/\.\.\.$/, '');
-  return {
-    role: role as NftRole,
-    base,
-    namespace,
-    service,
-    servicePortName: `${namespace}/${service}${portName === '' ? '' : `:${portName}`}`,
-  };
+  const servicePortName = `${namespace}/${service}${portName === '' ? '' : `:${portName}`}`;
+  return {role: role as NftRole, base, namespace, service, servicePortName};
 }
 
 /** One Service port with the input for its nftables objects on a node. */

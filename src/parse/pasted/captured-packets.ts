@@ -127,10 +127,8 @@ function unanswered(segments: readonly Segment[]): readonly PacketFact[] {
     const isAnswered = answers.some(({flags, time}) => flags === 'S.' && time >= last && time - last < minPause);
     if (sent.length < (isAnswered ? 2 : minSent)) return [];
     const end = answers.length > 0 ? ' before an answer came' : '';
-    return {
-      text: `${hostPortOf(first.from).replace(/:\w+$/, '')} sent the same SYN to ${server} ${sent.length} times${end}: the ${isAnswered ? 'first packets did' : 'packets do'} not arrive, or the answers are lost. The same capture on the node of ${server.replace(/:\w+$/, '')} shows which; through VXLAN (flannel.1), wrong checksums are one cause, which ethtool -K flannel.1 tx-checksum-ip-generic off avoids`,
-      about: [server],
-    };
+    const text = `${hostPortOf(first.from).replace(/:\w+$/, '')} sent the same SYN to ${server} ${sent.length} times${end}: the ${isAnswered ? 'first packets did' : 'packets do'} not arrive, or the answers are lost. The same capture on the node of ${server.replace(/:\w+$/, '')} shows which; through VXLAN (flannel.1), wrong checksums are one cause, which ethtool -K flannel.1 tx-checksum-ip-generic off avoids`;
+    return {text, about: [server]};
   });
 }
 

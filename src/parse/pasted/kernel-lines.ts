@@ -65,13 +65,8 @@ export function stoppedPackets(lines: readonly string[]): readonly StoppedPacket
     const to = port > 0 ? joinHostPort(destination, port) : destination;
     const by = [into === '' ? '' : `in by ${into}`, out === '' ? '' : `out by ${out}`].filter(part => part !== '').join(', ');
     const words = prefix.replace(/^.*\[/, '').trim();
-    return [
-      {
-        source,
-        destination: to,
-        text: `a firewall stops ${field('PROTO').replace(/^4$/, 'IPIP')} ${source} → ${to} (${by}), as its log line "${words}" says`,
-      },
-    ];
+    const text = `a firewall stops ${field('PROTO').replace(/^4$/, 'IPIP')} ${source} → ${to} (${by}), as its log line "${words}" says`;
+    return [{source, destination: to, text}];
   });
 }
 

@@ -57,10 +57,8 @@ function hostPorts({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   if (translated.length === 0) return [];
   const shared = claimsOf(setup).filter(claim => translated.some(hostPort => isShared(claim, hostPort, setup)));
   if (shared.length === 0) return [];
-  return advise('change', 'host-ports', {
-    reason: `${[...new Set(shared.map(claimText))].join(', ')}: in ${precedence[from]}, in ${precedence[to]}`,
-    remedy: 'Use different ports.',
-  });
+  const reason = `${[...new Set(shared.map(claimText))].join(', ')}: in ${precedence[from]}, in ${precedence[to]}`;
+  return advise('change', 'host-ports', {reason, remedy: 'Use different ports.'});
 }
 
 /** IPVS sees packets only after all translations. */
@@ -124,10 +122,8 @@ function invalidPackets({setup, configAfter}: AdviceCase): readonly NodeAdvice[]
   const kernel = nodeObject(setup.api, setup.node.name)?.status?.nodeInfo?.kernelVersion ?? '';
   if (from === 'iptables' && to === 'nftables' && isOlderKernel(kernel, [6, 1]) !== false && dropsInvalid(setup.config)) {
     const dropped = countOf(setup.node.read('metrics'), 'kubeproxy_iptables_ct_state_invalid_dropped_packets_total');
-    return advise('change', 'invalid-packets', {
-      reason: `iptables mode drops packets in state INVALID when they are forwarded, nftables mode does not: on kernels before 6.1 long TCP flows can be reset (kernel ${kernel === '' ? 'not known' : kernel}${dropped > 0 ? '; kube-proxy has dropped such packets since it started' : ''})`,
-      remedy: 'Set conntrack.tcpBeLiberal: true.',
-    });
+    const reason = `iptables mode drops packets in state INVALID when they are forwarded, nftables mode does not: on kernels before 6.1 long TCP flows can be reset (kernel ${kernel === '' ? 'not known' : kernel}${dropped > 0 ? '; kube-proxy has dropped such packets since it started' : ''})`;
+    return advise('change', 'invalid-packets', {reason, remedy: 'Set conntrack.tcpBeLiberal: true.'});
   }
   if (from === 'ipvs' && to === 'iptables' && dropsInvalid(configAfter))
     return advise('change', 'invalid-packets', {
@@ -180,13 +176,10 @@ function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
         "rules that are not kube-proxy's jump to KUBE-MARK-MASQ: on a new node in nftables mode the chain does not exist, and where it is left over the whole table nat of kube-proxy stays",
       remedy: 'Give these rules a mark chain of their own (CNI portmap: externalSetMarkChain).',
     });
-  if (setup.config.masqueradeAll.value && !configAfter.masqueradeAll.value)
-    advice.push({
-      topic: 'change',
-      id: 'masquerade-all',
-      reason: 'masqueradeAll is set for iptables mode and not for nftables mode, which has a setting of its own',
-      remedy: 'Set nftables.masqueradeAll: true if Services rely on it.',
-    });
+  if (setup.config.masqueradeAll.value && !configAfter.masqueradeAll.value) {
+    const reason = 'masqueradeAll is set for iptables mode and not for nftables mode, which has a setting of its own';
+    advice.push({topic: 'change', id: 'masquerade-all', reason, remedy: 'Set nftables.masqueradeAll: true if Services rely on it.'});
+  }
   const accepted = countOf(setup.node.read('metrics'), 'kubeproxy_iptables_localhost_nodeports_accepted_packets_total');
   if (accepted > 0)
     advice.push({
@@ -210,13 +203,10 @@ function toNftables({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
 /** What happens when kube-proxy starts in another mode. */
 function atTheSwitch({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
   const sticky = (setup.api.services ?? []).filter(({spec}) => spec?.sessionAffinity === 'ClientIP');
+  const reason =
+    'kube-proxy removes the rules of the old mode when it starts and writes the new ones with its first sync: new connections to Services fail in between';
   const advice: NodeAdvice[] = [
-    ...advise('switch', 'the-gap', {
-      ofCluster: true,
-      reason:
-        'kube-proxy removes the rules of the old mode when it starts and writes the new ones with its first sync: new connections to Services fail in between',
-      remedy: 'Switch one node at a time, and drain it if the gap matters.',
-    }),
+    ...advise('switch', 'the-gap', {ofCluster: true, reason, remedy: 'Switch one node at a time, and drain it if the gap matters.'}),
     ...advise('switch', 'order-of-nodes', {
       ofCluster: true,
       reason:
@@ -238,13 +228,11 @@ function atTheSwitch({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
 
 /** Only in nftables mode kube-proxy removes the virtual servers that hold the connections of IPVS. */
 function establishedConnections(from: string, to: string): readonly NodeAdvice[] {
-  if (from !== 'ipvs')
-    return advise('switch', 'established-connections', {
-      ofCluster: true,
-      reason:
-        'established connections go on if anything else on the node keeps connection tracking and NAT in use, or stall until the first sync',
-      remedy: 'No action; drain the node if a stall matters.',
-    });
+  if (from !== 'ipvs') {
+    const reason =
+      'established connections go on if anything else on the node keeps connection tracking and NAT in use, or stall until the first sync';
+    return advise('switch', 'established-connections', {ofCluster: true, reason, remedy: 'No action; drain the node if a stall matters.'});
+  }
   return advise('switch', 'established-connections', {
     ofCluster: true,
     reason:
@@ -332,20 +320,16 @@ function nodeAddresses({api}: NodeSetup): readonly NodeAdvice[] {
 function scheduler({config}: NodeSetup, to: string): readonly NodeAdvice[] {
   const {value} = config.ipvsScheduler;
   if (['', 'rr'].includes(value)) return [];
-  return advise('change', 'ipvs-scheduler', {
-    reason: `the IPVS scheduler is ${value}; ${to} mode chooses an endpoint at random for each connection`,
-    remedy: 'Use sessionAffinity: ClientIP where clients must stay at one endpoint.',
-  });
+  const reason = `the IPVS scheduler is ${value}; ${to} mode chooses an endpoint at random for each connection`;
+  return advise('change', 'ipvs-scheduler', {reason, remedy: 'Use sessionAffinity: ClientIP where clients must stay at one endpoint.'});
 }
 
 /** Graceful termination: kube-proxy deletes a server with the weight 0 once IPVS counts no connection of it. */
 function endingEndpoints(setup: NodeSetup, to: string): readonly NodeAdvice[] {
   const servers = setup.ipvs().servers ?? [];
   if (!servers.some(({realServers}) => realServers.some(({weight}) => weight === 0))) return [];
-  return advise('switch', 'ending-endpoints', {
-    reason: `IPVS has servers with the weight 0, for the connections of endpoints that end: ${to === 'nftables' ? 'they break with all others' : 'nothing removes these servers any more'}`,
-    remedy: 'Wait until they are gone (ipvsadm -Ln), or drain the node.',
-  });
+  const reason = `IPVS has servers with the weight 0, for the connections of endpoints that end: ${to === 'nftables' ? 'they break with all others' : 'nothing removes these servers any more'}`;
+  return advise('switch', 'ending-endpoints', {reason, remedy: 'Wait until they are gone (ipvsadm -Ln), or drain the node.'});
 }
 
 /** `conn_reuse_mode`: kube-proxy sets it to 0 on kernels before 5.9, and leaves it alone on newer ones. */
@@ -355,8 +339,6 @@ function reusedPorts({node, api, facts}: NodeSetup): readonly NodeAdvice[] {
   const read = sysctlNumber(facts.network, 'net.ipv4.vs.conn_reuse_mode');
   const value = read ?? (isOld === true ? 0 : null);
   if (value === null || (value > 0 && isOld !== true)) return [];
-  return advise('change', 'reused-ports', {
-    reason: `a client that soon uses a source port again ${value === 0 ? 'gets the endpoint of its earlier connection, even one that ends' : 'waits for a second'} (net.ipv4.vs.conn_reuse_mode is ${value}${read === null ? ' on this kernel' : ''}); after the change it gets an endpoint as any new connection does`,
-    remedy: 'No action: errors and delays of clients with many short connections end.',
-  });
+  const reason = `a client that soon uses a source port again ${value === 0 ? 'gets the endpoint of its earlier connection, even one that ends' : 'waits for a second'} (net.ipv4.vs.conn_reuse_mode is ${value}${read === null ? ' on this kernel' : ''}); after the change it gets an endpoint as any new connection does`;
+  return advise('change', 'reused-ports', {reason, remedy: 'No action: errors and delays of clients with many short connections end.'});
 }

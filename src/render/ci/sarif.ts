@@ -20,18 +20,14 @@ export const sarif: Renderer = report => {
   const folded = foldEffects(report.findings);
   const findings = folded.slice(0, maxResults);
   const codes = [...new Set(findings.map(({code}) => code))].sort();
+  const informationUri = 'https://github.com/svc-trace/svc-trace';
   const log: Log = {
     $schema: 'https://json.schemastore.org/sarif-2.1.0.json',
     version: '2.1.0',
     runs: [
       {
         tool: {
-          driver: {
-            name: report.tool.name,
-            semanticVersion: report.tool.version,
-            informationUri: 'https://github.com/svc-trace/svc-trace',
-            rules: codes.map(ruleOf),
-          },
+          driver: {name: report.tool.name, semanticVersion: report.tool.version, informationUri, rules: codes.map(ruleOf)},
         },
         columnKind: 'utf16CodeUnits',
         invocations: [

@@ -103,10 +103,8 @@ export class AgentEvaluator implements NodeEvaluator {
     if (unusable !== null) return this.#unread(name, unusable);
     const behind = unseen(needed, result.seen);
     if (behind !== null) {
-      this.#unread(name, {
-        reason: `its agent checked it ${ageOf(answered.answer)} s ago, before ${behind} changed`,
-        remedy: later,
-      });
+      const reason = `its agent checked it ${ageOf(answered.answer)} s ago, before ${behind} changed`;
+      this.#unread(name, {reason, remedy: later});
       return {name, patienceMs: patienceFor(result)};
     }
     const readAt = clock.now() - (now - result.judgedAt);
@@ -125,13 +123,11 @@ export class AgentEvaluator implements NodeEvaluator {
     if (agents === null)
       return {kind: 'none', reason: `the agents could not be listed: ${problems[0]?.message ?? ''}`, remedy: problems[0]?.remedy ?? ''};
     const pod = agents.get(name);
-    if (pod === undefined)
-      return {
-        kind: 'none',
-        reason: `there is no agent on it (no pod with ${place.selector} in namespace ${place.namespace})`,
-        remedy:
-          'Have the DaemonSet of the agents run on this node too, say where they are (--agents-namespace, --agents-selector), or leave out --agents.',
-      };
+    if (pod === undefined) {
+      const remedy =
+        'Have the DaemonSet of the agents run on this node too, say where they are (--agents-namespace, --agents-selector), or leave out --agents.';
+      return {kind: 'none', reason: `there is no agent on it (no pod with ${place.selector} in namespace ${place.namespace})`, remedy};
+    }
     const timer = new AbortController();
     const timeout = setTimeout(() => timer.abort(new Error(`no answer within ${timeoutMs / 1000} s`)), timeoutMs);
     try {
@@ -182,10 +178,8 @@ function whyUnusable(name: string, answer: ReceivedAnswer): {readonly reason: st
 function whyOfAnotherTime(answer: ReceivedAnswer, now: number): {readonly reason: string; readonly remedy: string} | null {
   const seconds = Math.round((now - answer.now) / 1000);
   if (Math.abs(seconds) <= maxDifference) return null;
-  return {
-    reason: `its agent answers with a time that is ${Math.abs(seconds)} s ${seconds > 0 ? 'before' : 'after'} that of the API server`,
-    remedy: 'Set the clock of the node. If it is right, the answer is an old one: see who serves it in place of the agent.',
-  };
+  const reason = `its agent answers with a time that is ${Math.abs(seconds)} s ${seconds > 0 ? 'before' : 'after'} that of the API server`;
+  return {reason, remedy: 'Set the clock of the node. If it is right, the answer is an old one: see who serves it in place of the agent.'};
 }
 
 /** In seconds: more than clocks differ, and an answer takes. */

@@ -77,12 +77,9 @@ export async function clearLeftovers(
     return [];
   } catch (error) {
     const reason = errorText(error);
+    const message = `debug pods of earlier runs could not be listed: ${reason}`;
     return [
-      {
-        message: `debug pods of earlier runs could not be listed: ${reason}`,
-        remedy: `Look for them with: kubectl get pods -n ${namespace} -l app.kubernetes.io/managed-by=svc-trace`,
-        isMinor: true,
-      },
+      {message, remedy: `Look for them with: kubectl get pods -n ${namespace} -l app.kubernetes.io/managed-by=svc-trace`, isMinor: true},
     ];
   }
 }

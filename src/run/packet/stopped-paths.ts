@@ -43,12 +43,10 @@ function stopOf({entry, endpoints}: EntryTrace, {trace, snapshot, dump}: Asked):
   const {outcomes, space, senders = ''} = nodeAsker(flags, snapshot)(dump);
   const [first] = outcomes;
   const untracking = outcomes.every(({destination: to}) => to === null) ? first?.path.find(isNotrack) : undefined;
-  if (untracking !== undefined)
-    return {
-      verdict: 'undecided',
-      rule: untracking,
-      reason: 'a rule keeps packets from being tracked, so that no rule translates them',
-    };
+  if (untracking !== undefined) {
+    const reason = 'a rule keeps packets from being tracked, so that no rule translates them';
+    return {verdict: 'undecided', rule: untracking, reason};
+  }
   const stops = outcomes.map(outcome => stopIn(outcome, new Set(endpoints.map(({hostPort}) => hostPort)), isInside));
   if (first === undefined || stops.includes(null)) return null;
   const doubt = stops.find(stop => stop?.unless != null)?.unless;

@@ -121,12 +121,9 @@ export function slicesOf(service: ServiceObject, endpoints: readonly GivenEndpoi
     const slicePorts = ports.map(port => slicePort(port, first.port));
     const named = slicePorts.find(port => typeof port === 'string');
     if (typeof named === 'string') return named;
+    const name = `${service.metadata.name}-given-${index}`;
     slices.push({
-      metadata: {
-        name: `${service.metadata.name}-given-${index}`,
-        namespace: service.metadata.namespace ?? 'default',
-        labels: {[serviceNameLabel]: service.metadata.name},
-      },
+      metadata: {name, namespace: service.metadata.namespace ?? 'default', labels: {[serviceNameLabel]: service.metadata.name}},
       addressType: first.family,
       ports: slicePorts.filter(port => typeof port !== 'string'),
       endpoints: group.map(({address, node}) => ({

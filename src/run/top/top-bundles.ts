@@ -62,16 +62,13 @@ function sampleOf(node: NodeDump, survey: NodeSurvey, takenAt: string | undefine
     return text === undefined ? [] : [parseIpvsadmStats(text)];
   });
   const how = 'write it with: capture --counters';
+  const conntrack = `the bundle holds no TCP connections; ${how}`;
   return {
     at: timeOf(node) ?? Date.parse(takenAt ?? ''),
     nat: new Map(families.flatMap(family => natOf(node, survey, family))),
     connections,
     ipvs,
-    missing: {
-      counters: `the bundle holds no counters; ${how}`,
-      conntrack: `the bundle holds no TCP connections; ${how}`,
-      ipvs: `the bundle holds no IPVS statistics; ${how}`,
-    },
+    missing: {counters: `the bundle holds no counters; ${how}`, conntrack, ipvs: `the bundle holds no IPVS statistics; ${how}`},
   };
 }
 
