@@ -92,14 +92,11 @@ export const addressConflict = check('ST119', {
     const isVirtual = new Set<string | undefined>(virtual.map(nameOfNode));
     const ready = (api.pods ?? []).filter(pod => isReadyWithOwnAddress(pod) && !isVirtual.has(pod.spec?.nodeName));
     const pods = shared(ready, pod => addressesOfPod(pod).flatMap(canonical), nameOfPod);
-    if (pods.length > 0)
-      yield {
-        severity: 'error',
-        variant: 'of-pods',
-        gist: `pods share an address, connections reach the wrong one: ${someOf(pods, {max: 1})}`,
-        message: `ready pods share an address, so that packets to one of them reach another: ${someOf(pods)}`,
-        ...run(commandLine`kubectl get pods -A -o wide`),
-      };
+    if (pods.length > 0) {
+      const gist = `pods share an address, connections reach the wrong one: ${someOf(pods, {max: 1})}`;
+      const message = `ready pods share an address, so that packets to one of them reach another: ${someOf(pods)}`;
+      yield {severity: 'error', variant: 'of-pods', gist, message, ...run(commandLine`kubectl get pods -A -o wide`)};
+    }
     const networks = shared(nodes, podCIDRsOf, nameOfNode);
     if (networks.length > 0)
       yield {
@@ -124,13 +121,10 @@ export const addressConflict = check('ST119', {
     const own = object === undefined ? [] : internalAddresses(object);
     // Clouds also name addresses of interfaces that only pods or programs of the node use.
     if (own.length === 0 || own.some(address => facts.addresses.flatMap(canonical).includes(address))) return;
-    yield {
-      gist: `its InternalIP ${someOf(own)} is on none of its interfaces`,
-      variant: 'of-machine',
-      message: `the InternalIP ${someOf(own)} of ${node.name} is on none of its interfaces: its node ports do not answer there, and other nodes look for it in the wrong place`,
-      remedy: 'Give the kubelet an address of this machine: --node-ip.',
-      ...run(commandLine`kubectl get nodes -o wide`),
-    };
+    const gist = `its InternalIP ${someOf(own)} is on none of its interfaces`;
+    const message = `the InternalIP ${someOf(own)} of ${node.name} is on none of its interfaces: its node ports do not answer there, and other nodes look for it in the wrong place`;
+    const remedy = 'Give the kubelet an address of this machine: --node-ip.';
+    yield {gist, variant: 'of-machine', message, remedy, ...run(commandLine`kubectl get nodes -o wide`)};
   },
 });
 

@@ -172,12 +172,9 @@ function tunnelSymptoms({side, ports, groups, effects}: OtherPackets): readonly 
     const affects = ports.flatMap(item => (item.all.some(isPod) ? [item.port] : []));
     const [way, whose] = isArriving ? ['from', `to ${link}`] : ['to', `by ${link}`];
     const what = `packets that carry those of pods ${way} other nodes (${someOf(nodes.map(([, node]) => node))}) ${whose}, UDP ${port}`;
-    return {
-      ...symptomOf(stop, family, affects),
-      kind: 'dropped-by-other-rule',
-      detail: `${what}, are ${stop.verdict === 'drop' ? 'dropped' : 'refused'} ${causeText(stoppingRule(stop), stop.policy, effects)}: pods of this node and of other nodes do not reach each other, nor get an answer`,
-      remedy: `Accept UDP port ${port} ${way} the other nodes in the tool that wrote the rule (firewalld, ufw, a security agent).`,
-    };
+    const detail = `${what}, are ${stop.verdict === 'drop' ? 'dropped' : 'refused'} ${causeText(stoppingRule(stop), stop.policy, effects)}: pods of this node and of other nodes do not reach each other, nor get an answer`;
+    const remedy = `Accept UDP port ${port} ${way} the other nodes in the tool that wrote the rule (firewalld, ufw, a security agent).`;
+    return {...symptomOf(stop, family, affects), kind: 'dropped-by-other-rule', detail, remedy};
   });
 }
 

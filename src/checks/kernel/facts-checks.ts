@@ -181,22 +181,18 @@ const table: readonly FactsCheck[] = [
             ? [{name: 'conn_reuse_mode', value: 0, effect: 'a connection that reuses a source port waits for a second'}]
             : [{name: 'conn_reuse_mode', value: 1, effect: 'a connection that reuses a source port goes to an endpoint that may be gone'}]),
       ];
-      if (sysctlNumber(context.facts.network, 'net.ipv4.vs.conntrack') === 0)
-        yield {
-          severity: 'error',
-          gist: 'what IPVS masquerades gets no reply, net.ipv4.vs.conntrack is 0',
-          message:
-            'net.ipv4.vs.conntrack is 0, and kube-proxy sets it to 1 when it starts: nothing that IPVS sends on is masqueraded. What must be gets no reply: from outside to pods of other nodes, and from a pod to itself.',
-          commands: [commandLine`sysctl -w net.ipv4.vs.conntrack=1`],
-        };
+      if (sysctlNumber(context.facts.network, 'net.ipv4.vs.conntrack') === 0) {
+        const gist = 'what IPVS masquerades gets no reply, net.ipv4.vs.conntrack is 0';
+        const message =
+          'net.ipv4.vs.conntrack is 0, and kube-proxy sets it to 1 when it starts: nothing that IPVS sends on is masqueraded. What must be gets no reply: from outside to pods of other nodes, and from a pod to itself.';
+        yield {severity: 'error', gist, message, commands: [commandLine`sysctl -w net.ipv4.vs.conntrack=1`]};
+      }
       for (const {name, value, effect} of wanted) {
         const actual = sysctlNumber(context.facts.network, `net.ipv4.vs.${name}`);
         if (actual === null || actual === value) continue;
-        yield {
-          gist: `${effect}, net.ipv4.vs.${name} is ${actual}`,
-          message: `net.ipv4.vs.${name} is ${actual}, and kube-proxy runs with ${value}: ${effect}.`,
-          commands: [commandLine`sysctl -w net.ipv4.vs.${name}=${String(value)}`],
-        };
+        const gist = `${effect}, net.ipv4.vs.${name} is ${actual}`;
+        const message = `net.ipv4.vs.${name} is ${actual}, and kube-proxy runs with ${value}: ${effect}.`;
+        yield {gist, message, commands: [commandLine`sysctl -w net.ipv4.vs.${name}=${String(value)}`]};
       }
       if (
         reuse === true &&

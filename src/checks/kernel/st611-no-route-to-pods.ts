@@ -60,11 +60,9 @@ export const noRouteToPods = check('ST611', {
 /** What is lost of a family, the worst first. */
 function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Observation> {
   if (family === 'IPv6' && isIPv6Off(context.facts)) {
-    yield {
-      message: 'IPv6 is switched off: no interface has an address of IPv6, not even lo, and what Services send over IPv6 is lost.',
-      remedy: 'Switch it on again, and find out which file or program sets it (sysctl.d, the kernel parameter ipv6.disable).',
-      ...run(commandLine`sysctl net.ipv6.conf.all.disable_ipv6 net.ipv6.conf.default.disable_ipv6`),
-    };
+    const message = 'IPv6 is switched off: no interface has an address of IPv6, not even lo, and what Services send over IPv6 is lost.';
+    const remedy = 'Switch it on again, and find out which file or program sets it (sysctl.d, the kernel parameter ipv6.disable).';
+    yield {message, remedy, ...run(commandLine`sysctl net.ipv6.conf.all.disable_ipv6 net.ipv6.conf.default.disable_ipv6`)};
     return;
   }
   // Rules may refuse packets of the node's own alone.

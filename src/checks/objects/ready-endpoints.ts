@@ -214,15 +214,13 @@ export const duplicateEndpoint = check('ST103', {
     }
     for (const object of context.services) {
       const added = addedByHand(object, context);
-      if (added.length > 0)
-        yield {
-          service: nameOf(object),
-          message: `${namespacedName(object.metadata)}: its Endpoints object has ${someOf(added)} without a pod, and no EndpointSlice has ${added.length === 1 ? 'it' : 'them'}: kube-proxy reads slices, and sends nothing there`,
-          gist: 'addresses added to Endpoints by hand get no traffic',
-          remedy:
-            'For endpoints that are no pods, take the selector off the Service, or give them a Service of their own without one: the controller copies Endpoints to slices there alone.',
-          ...showSlices(nameOf(object), 'labels'),
-        };
+      if (added.length > 0) {
+        const message = `${namespacedName(object.metadata)}: its Endpoints object has ${someOf(added)} without a pod, and no EndpointSlice has ${added.length === 1 ? 'it' : 'them'}: kube-proxy reads slices, and sends nothing there`;
+        const gist = 'addresses added to Endpoints by hand get no traffic';
+        const remedy =
+          'For endpoints that are no pods, take the selector off the Service, or give them a Service of their own without one: the controller copies Endpoints to slices there alone.';
+        yield {service: nameOf(object), message, gist, remedy, ...showSlices(nameOf(object), 'labels')};
+      }
     }
   },
 });

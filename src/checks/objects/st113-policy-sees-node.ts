@@ -50,12 +50,10 @@ function* closedTo(all: readonly NetworkPolicyObject[], context: ClusterContext)
     if (named.length === 0 || open.some(policy => selects(policy, selector) !== false)) continue;
     const names = someOf(named.map(({metadata}) => namespacedName(metadata)));
     const to = someOf([...new Set(ports.map(({protocol, port}) => `${protocol} ${port}`))]);
-    yield {
-      service: nameOf(object),
-      message: `${namespacedName(object.metadata)}: NetworkPolicy ${names} selects its pods, and no NetworkPolicy lets any connection in to their ports (${to}): where the network plugin carries policies out, only a pod's own node reaches it`,
-      remedy:
-        'Write a NetworkPolicy that lets the clients in (ingress; ports are those of the pods, not of the Service), or delete this one.',
-    };
+    const message = `${namespacedName(object.metadata)}: NetworkPolicy ${names} selects its pods, and no NetworkPolicy lets any connection in to their ports (${to}): where the network plugin carries policies out, only a pod's own node reaches it`;
+    const remedy =
+      'Write a NetworkPolicy that lets the clients in (ingress; ports are those of the pods, not of the Service), or delete this one.';
+    yield {service: nameOf(object), message, remedy};
   }
 }
 

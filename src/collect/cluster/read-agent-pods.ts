@@ -152,12 +152,9 @@ export function nodeInfos(names: readonly string[], objects: readonly NodeObject
 
 /** The agents' pods, by node name; null if they may not be listed. */
 export async function readAgents(reader: ClusterReader, {namespace, selector}: AgentPlace): Promise<ReadonlyMap<string, PodObject> | null> {
-  const pods = await reader.list<PodObject>({
-    path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`,
-    query: {labelSelector: selector},
-    shape: podShape,
-    remedy: `Get the right to list pods of ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`,
-  });
+  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;
+  const remedy = `Get the right to list pods of ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`;
+  const pods = await reader.list<PodObject>({path, query: {labelSelector: selector}, shape: podShape, remedy});
   if (pods === null) return null;
   const best = [...podsByNode(pods)].flatMap(([node, own]) => {
     const [first] = own.toSorted((a, b) => rankOf(a) - rankOf(b));

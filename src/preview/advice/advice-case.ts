@@ -53,12 +53,10 @@ function hostsInRange(ranges: readonly string[] | null, isRouted: boolean): read
       reason: `hosts inside the Service range ${ranges.join(', ')}${isRouted ? ' that only routers beyond the nodes have routes to' : ''}: nftables mode drops packets to its unallocated addresses`,
       remedy: `Look in the routing tables of ${isRouted ? '' : 'the nodes and '}the network for addresses in the range.`,
     });
-  return advise('by-hand', 'check-by-hand', {
-    ofCluster: true,
-    reason:
-      'endpoints, pod networks, nodes and routed hosts inside the Service range: nftables mode from 1.33 on drops packets to its unallocated addresses, and the ServiceCIDRs are not known',
-    remedy: 'Compare with: kubectl get servicecidrs. A bundle holds them as api/servicecidrs.json.',
-  });
+  const reason =
+    'endpoints, pod networks, nodes and routed hosts inside the Service range: nftables mode from 1.33 on drops packets to its unallocated addresses, and the ServiceCIDRs are not known';
+  const remedy = 'Compare with: kubectl get servicecidrs. A bundle holds them as api/servicecidrs.json.';
+  return advise('by-hand', 'check-by-hand', {ofCluster: true, reason, remedy});
 }
 
 const readers = advise('by-hand', 'check-by-hand', {

@@ -142,12 +142,9 @@ function sameMode({setup, configAfter}: AdviceCase): readonly NodeAdvice[] {
 /** 1.33 to 1.35 keep the endpoint chains that they find, and 1.36 empties them. */
 function emptyChains({version: {value: before}}: ProxyConfig, {version: {value: after}}: ProxyConfig): readonly NodeAdvice[] {
   if (before.minor < 36 || after.minor > 35 || after.minor < 33) return [];
-  return advise('switch', 'empty-endpoint-chains', {
-    effect: 'lost',
-    ofCluster: true,
-    reason: `kube-proxy ${after.text} keeps the endpoint chains that it finds, and ${before.text} left those of Services without affinity empty: connections to these Services fail for up to an hour`,
-    remedy: 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.',
-  });
+  const reason = `kube-proxy ${after.text} keeps the endpoint chains that it finds, and ${before.text} left those of Services without affinity empty: connections to these Services fail for up to an hour`;
+  const remedy = 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.';
+  return advise('switch', 'empty-endpoint-chains', {effect: 'lost', ofCluster: true, reason, remedy});
 }
 
 /** kubernetes#142183. */
@@ -156,12 +153,10 @@ function startsToListen({setup, configAfter}: AdviceCase): readonly NodeAdvice[]
     families.map(family => expectedSide({setup, view: setup.view, config, family, besideOthers: false}).context.listensOnLocalhost);
   const [before, after] = [listens(setup.config), listens(configAfter)];
   if (!before.some((was, index) => was === false && after[index] === true)) return [];
-  return advise('switch', 'localhost-node-ports', {
-    effect: 'lost',
-    reason:
-      'kube-proxy cannot write its tables when node ports on loopback addresses are allowed after they were rejected (kubernetes#142183)',
-    remedy: 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.',
-  });
+  const reason =
+    'kube-proxy cannot write its tables when node ports on loopback addresses are allowed after they were rejected (kubernetes#142183)';
+  const remedy = 'Delete the tables before it starts: nft delete table ip kube-proxy; nft delete table ip6 kube-proxy.';
+  return advise('switch', 'localhost-node-ports', {effect: 'lost', reason, remedy});
 }
 
 /** What a node needs before its kube-proxy runs in nftables mode. */
@@ -297,12 +292,10 @@ function answersArp({node, config, api}: NodeSetup): readonly NodeAdvice[] {
 /** kube-proxy sets these when it starts with strictARP, and no mode sets them back. */
 function keptSwitches({config}: NodeSetup): readonly NodeAdvice[] {
   if (!config.ipvsStrictARP.value) return [];
-  return advise('switch', 'service-addresses', {
-    ofCluster: true,
-    reason: 'strictARP has set arp_ignore=1 and arp_announce=2 for all interfaces, and they stay until the node restarts',
-    remedy:
-      'No action, unless something else on the node needs the usual answers to ARP. Announcers such as MetalLB no longer need strictARP.',
-  });
+  const reason = 'strictARP has set arp_ignore=1 and arp_announce=2 for all interfaces, and they stay until the node restarts';
+  const remedy =
+    'No action, unless something else on the node needs the usual answers to ARP. Announcers such as MetalLB no longer need strictARP.';
+  return advise('switch', 'service-addresses', {ofCluster: true, reason, remedy});
 }
 
 /** kubernetes#127410. */
@@ -310,11 +303,9 @@ function nodeAddresses({api}: NodeSetup): readonly NodeAdvice[] {
   const own = new Set((api.nodes ?? []).flatMap(node => node.status?.addresses?.map(({address}) => address) ?? []));
   const shared = (api.services ?? []).filter((service: ServiceObject) => externalAddresses(service).some(address => own.has(address)));
   if (shared.length === 0) return [];
-  return advise('change', 'node-addresses', {
-    ofCluster: true,
-    reason: `an external or load-balancer IP of ${namesOf(shared)} is the address of a node: kube-ipvs0 makes it local on every other node, other modes do not`,
-    remedy: 'Test access to that node and to the Service after the change.',
-  });
+  const reason = `an external or load-balancer IP of ${namesOf(shared)} is the address of a node: kube-ipvs0 makes it local on every other node, other modes do not`;
+  const remedy = 'Test access to that node and to the Service after the change.';
+  return advise('change', 'node-addresses', {ofCluster: true, reason, remedy});
 }
 
 function scheduler({config}: NodeSetup, to: string): readonly NodeAdvice[] {
