@@ -43,12 +43,7 @@ const table: readonly SymptomCheck[] = [
   {code: 'ST207', kind: 'traffic-policy-mismatch', command: logAndRestart},
   {code: 'ST208', kind: 'uneven-balance', command: restart},
   {code: 'ST209', kind: 'session-affinity-mismatch', command: logAndRestart},
-  {
-    code: 'ST210',
-    kind: 'source-ranges-mismatch',
-    remedyForRefused: logFirst('did not apply the change'),
-    command: logAndRestart,
-  },
+  {code: 'ST210', kind: 'source-ranges-mismatch', remedyForRefused: logFirst('did not apply the change'), command: logAndRestart},
   {
     code: 'ST211',
     kind: 'masquerade-mismatch',
@@ -93,11 +88,7 @@ const table: readonly SymptomCheck[] = [
   },
   {code: 'ST304', kind: 'node-ports-unreachable', command: restart},
   {code: 'ST305', kind: 'no-service-rules', command: showLog},
-  {
-    code: 'ST306',
-    kind: 'canary-missing',
-    command: ({node}) => run(commandLine`kubectl svc-trace check -A --node ${node.name}`),
-  },
+  {code: 'ST306', kind: 'canary-missing', command: ({node}) => run(commandLine`kubectl svc-trace check -A --node ${node.name}`)},
   {code: 'ST401', kind: 'entry-taken-by-other-rule', command: listPlace},
   {code: 'ST402', kind: 'dropped-by-other-rule', command: listPlace},
   {code: 'ST403', kind: 'undecided-path', command: listPlace},
@@ -107,12 +98,7 @@ const table: readonly SymptomCheck[] = [
     command: () => podNetworks,
     isSaid: (context, {cause}) => cause === 'setting' && ofDetector(context).length > 0,
   },
-  {
-    code: 'ST507',
-    kind: 'node-name-mismatch',
-    command: showArguments,
-    also: otherNodeName,
-  },
+  {code: 'ST507', kind: 'node-name-mismatch', command: showArguments, also: otherNodeName},
   {code: 'ST509', kind: 'zone-unknown-to-kube-proxy', command: restart},
 ];
 
