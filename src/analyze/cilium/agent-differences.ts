@@ -139,11 +139,14 @@ function missingEntries(port: ServicePort, missing: readonly PromisedFrontend[])
 /** One symptom for each endpoint, whatever the number of frontends that show it. */
 function backendSymptoms(compared: ComparedPort): readonly Symptom[] {
   const {port, open, found} = compared;
-  const [extra, lacking] = [new Map<string, FoundFrontend[]>(), new Map<string, FoundFrontend[]>()];
-  for (const one of found) {
+  const faulty = found.flatMap(one => {
     const broken = backendBreaches(compared, one.frontend, one.own.backends);
     const late = readyAsTerminating(compared, one.own);
-    if ((broken.length === 0 && late.length === 0) || !isComparable(one.own, compared)) continue;
+    return broken.length + late.length > 0 && isComparable(one.own, compared) ? [{one, broken, late}] : [];
+  });
+  if (faulty.length === 0) return [];
+  const [extra, lacking] = [new Map<string, FoundFrontend[]>(), new Map<string, FoundFrontend[]>()];
+  for (const {one, broken, late} of faulty) {
     for (const {kind, endpoints} of broken) {
       // Nothing is reached at all: every endpoint is missing.
       const names = kind === 'refused' ? choiceOf(compared, one.frontend) : endpoints;
@@ -152,7 +155,6 @@ function backendSymptoms(compared: ComparedPort): readonly Symptom[] {
     const unwanted = new Set(broken.flatMap(({kind, endpoints}) => (kind === 'unwanted' ? endpoints : [])));
     for (const name of late) if (!unwanted.has(name) && !open.has(name)) pushTo(lacking, name, one);
   }
-  if (extra.size + lacking.size === 0) return [];
   const rotated = [...lacking].filter(([name, at]) => at.every(({own}) => isRotatedOut(port.object, stateOf(own, name))));
   const out = new Set(rotated.map(([name]) => name));
   return [

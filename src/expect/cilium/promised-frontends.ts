@@ -1,4 +1,4 @@
-import {type Family, parseAddress} from '../../model/address.ts';
+import type {Address, Family} from '../../model/address.ts';
 import {type EndpointSliceObject, headlessLabel, type NodeObject, type ServiceObject} from '../../model/api-objects.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {uniqueBy} from '../../model/lists.ts';
@@ -210,9 +210,14 @@ export function backendBreaches(given: FrontendCase, frontend: PromisedFrontend,
   return breaches({...promised, keepsSource: false}, seen);
 }
 
+/** Any of them will do: ranges are compared by themselves. */
+const clients: Readonly<Record<Family, Address>> = {
+  IPv4: {family: 'IPv4', value: 0xc000_0201n, text: '192.0.2.1'},
+  IPv6: {family: 'IPv6', value: (0x2001_0db8n << 96n) | 1n, text: '2001:db8::1'},
+};
+
 function allowedAt({port, endpoints, node}: FrontendCase, {entry, isInternal}: PromisedFrontend): Allowed | null {
-  const source = parseAddress(port.family === 'IPv4' ? '192.0.2.1' : '2001:db8::1');
-  if (source === null) return null;
+  const source = clients[port.family];
   const input = promiseInput(port, endpoints, node);
   // Source ranges are compared by themselves, and without them the addresses of load balancers are promised what external IPs are.
   const promised =

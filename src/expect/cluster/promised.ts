@@ -1,5 +1,6 @@
 import {type Address, contains, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
+import {onceAsked} from '../../model/once.ts';
 import type {EntryKind, ServicePort} from '../../model/service-port.ts';
 
 // What the API promises of a Service port, as a function of Services, EndpointSlices and Nodes: no version, setting or rule is asked.
@@ -103,7 +104,7 @@ export function allows(
 const nobody: ReadonlySet<End> = new Set(['refused', 'dropped']);
 
 function allowed({endpoints, node}: PromiseInput, sender: Sender, source: Address, choices: readonly Choice[]): Allowed {
-  const byName = new Map(endpoints.map(endpoint => [endpoint.hostPort, endpoint]));
+  const byName = onceAsked(() => new Map(endpoints.map(endpoint => [endpoint.hostPort, endpoint])));
   // Another address of the node, such as a virtual one, is an answer's end as well where the endpoint is on this node.
   const comesBack = sender === 'pod' || sender === 'endpoint' || (sender === 'node' && node.addresses.includes(source.text));
   return {
@@ -112,7 +113,7 @@ function allowed({endpoints, node}: PromiseInput, sender: Sender, source: Addres
     keepsSource: false,
     isCustomarilyNobody: false,
     needsMasquerade: hostPort => {
-      const endpoint = byName.get(hostPort);
+      const endpoint = byName().get(hostPort);
       if (comesBack || endpoint === undefined) return endpoint !== undefined && sender !== 'node' && endpoint.address === source.text;
       return endpoint.nodeName !== node.name && !node.addresses.includes(endpoint.address);
     },
