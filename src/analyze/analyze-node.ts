@@ -74,14 +74,16 @@ function unseenObjects({api, node, nft}: NodeInput, {current}: Dumps): {readonly
   const said = isAlone ? saidOf(node, {rulesets: current, nft: nft()}) : [];
   const reason =
     said.length > 0
-      ? `${unseen} were not read. What was read shows: ${someOf(said, {max: 3})} (${held === '' ? 'no rules of iptables' : held})`
+      ? `${unseen} were not read. What was read shows: ${someOf(said, {max: 3})}${held === '' ? '' : ` (${held})`}`
       : `${unseen} were not read, and without them the expected rules are unknown${held === '' ? '' : `: ${held}`}`;
   return {reason, tellsMore: said.length > 0};
 }
 
 function saidOf(node: NodeDump, rules: RulesOfNode): readonly string[] {
   const traces = servicesInRules(node, rules);
-  return [...whatTextSays(node, rules, traces).map(({text}) => text), ...closedEntries(traces)];
+  const facts = whatTextSays(node, rules, traces);
+  const known = new Set(facts.flatMap(({about}) => about));
+  return [...facts.map(({text}) => text), ...closedEntries(traces, known)];
 }
 
 const toReadObjects =

@@ -94,7 +94,7 @@ export const dumpUnreliable = check('ST506', {
         gist:
           rules[0]?.chain === 'KUBE-FIREWALL'
             ? 'a rule of KUBE-FIREWALL drops every packet, or this dump does not show its mark'
-            : undefined,
+            : `${what}, printed by ${reader === 'older' ? 'an older' : 'a newer'} iptables than wrote them`,
         message: `${family}: ${what}: ${whoReads('iptables', reader, version)}`,
         ...onNode({api, node}, commandLine`${`${iptables(family)}-save`}`),
       };

@@ -1,13 +1,7 @@
 /** What a text shows of routes, of the list of all Services, of sets and of base chains is compared with its rules. */
 import {describe, expect, test} from 'vitest';
-import {diagnose} from '../../src/diagnose.ts';
 import {noDump} from '../../src/parse/pasted/split-text.ts';
-import {snapshotOfText} from './trace-text.ts';
-
-function said(text: string): string {
-  const reason = diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).nodes[0]?.reason ?? '';
-  return /What was read shows: (.*) \((?:no rules|\d+ rules?)/.exec(reason)?.[1] ?? '';
-}
+import {said} from './trace-text.ts';
 
 const servers = (...addresses: readonly string[]) =>
   `# ipvsadm -Ln\nIP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn\n${addresses.map(address => `TCP  ${address} rr\n  -> 10.244.1.5:8080             Masq    1      0          0\n`).join('')}`;

@@ -33,6 +33,12 @@ describe('forwarding that is off', () => {
   });
 });
 
+test('node ports do not answer on localhost where packets of loopback are not routed', () => {
+  const off = 'net.ipv4.conf.all.route_localnet = 0\n';
+  expect(said(off + rules)).toMatch(/^net\.ipv4\.conf\.all\.route_localnet is 0: node ports do not answer on 127\.0\.0\.1/);
+  expect(said(off.replace('0', '1') + rules)).toBe('');
+});
+
 describe('a packet that a firewall logs', () => {
   const line = (prefix: string, into: string, out: string, port: number) =>
     `Dec  5 08:05:15 node-a kernel: [ 1234.5] ${prefix}IN=${into} OUT=${out} MAC=52:54:00 SRC=10.42.0.8 DST=192.0.2.10 LEN=60 TTL=63 PROTO=TCP SPT=40000 DPT=${port} SYN\n`;

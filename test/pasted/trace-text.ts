@@ -22,7 +22,7 @@ export function traceText(snapshot: Snapshot, ...names: readonly string[]): Repo
 /** The reason of check, without the Services of the rules. */
 export function said(text: string): string {
   const [, shows = ''] =
-    /What was read shows: (.*) \((?:no rules|\d+ rules?)/.exec(
+    /What was read shows: (.*?)(?: \(\d+ rules? in .*)?$/.exec(
       diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).nodes[0]?.reason ?? '',
     ) ?? [];
   return shows;

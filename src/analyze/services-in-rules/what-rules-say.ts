@@ -7,13 +7,15 @@ import {hiddenInterfaces} from '../../parse/iptables/iptables-list.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {plural, servicePortText, someOf} from '../../model/text.ts';
 
-/** The entries of Services that rules alone show to be refused or dropped, in a few words. */
-export function closedEntries(traces: readonly PortTrace[]): readonly string[] {
+/** The entries of Services that rules alone show to be refused or dropped, in a few words; but for addresses of which that is known. */
+export function closedEntries(traces: readonly PortTrace[], known: ReadonlySet<string>): readonly string[] {
   const closed = traces.flatMap(({service, port, entries}) =>
     entries.flatMap(({entry, endpoints, end}) => {
-      if (endpoints.length > 0 || end?.rule == null || (end.verdict !== 'rejected' && end.verdict !== 'dropped')) return [];
+      const {address} = entry;
+      const isKnown = address !== null && (known.has(address) || known.has(joinHostPort(address, entry.port)));
+      if (isKnown || endpoints.length > 0 || end?.rule == null || (end.verdict !== 'rejected' && end.verdict !== 'dropped')) return [];
       // A Local policy is that of any address of the Service.
-      const at = end.rule.text.endsWith(' : drop') && entry.address !== null ? joinHostPort(entry.address, entry.port) : entryText(entry);
+      const at = end.rule.text.endsWith(' : drop') && address !== null ? joinHostPort(address, entry.port) : entryText(entry);
       return [{name: servicePortText(service, port), at, why: whyClosed(end.verdict, end.rule.text)}];
     }),
   );
@@ -30,12 +32,17 @@ export function closedEntries(traces: readonly PortTrace[]): readonly string[] {
 
 function whyClosed(verdict: 'rejected' | 'dropped', rule: string): string {
   if (verdict === 'rejected')
-    return /^(?:TCP|UDP|SCTP|-A -[tu]) /.test(rule)
+    return isOfServer(rule)
       ? 'refuses connections: the virtual server has no real server, or all have the weight 0'
       : 'refuses connections: for kube-proxy it has no endpoint';
   return /no local endpoints| : drop$/.test(rule)
     ? 'is dropped: for kube-proxy it has no endpoint on this node, and its traffic policy is Local'
     : 'is dropped: for kube-proxy it has no endpoint';
+}
+
+/** A rule as ipvsadm prints a virtual server. */
+export function isOfServer(rule: string): boolean {
+  return /^(?:TCP|UDP|SCTP|-A -[tu]) /.test(rule);
 }
 
 /** Rules that no packet meets, and why: one before them ends the path of every packet, or has the same port. */

@@ -21,7 +21,7 @@ import {servesNothing} from '../iptables/excerpt.ts';
 import {beyondRules} from './beyond-rules.ts';
 import {type TakenEntry, takenEntries} from './taken-before.ts';
 import {isWholeByServer, type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
-import {unmetNftRules, unmetRules} from './what-rules-say.ts';
+import {isOfServer, unmetNftRules, unmetRules} from './what-rules-say.ts';
 
 /** What a pasted text shows to be wrong, in a few words. */
 interface TextFact {
@@ -172,7 +172,10 @@ function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly 
     const listed = ready.has(name) ? [...(endpoints.get(name) ?? [])] : [];
     const ofFamily = listed.filter(end => own.some(({entry}) => end.startsWith('[') === (entry.address?.includes(':') === true)));
     if (!isRefused || ofFamily.length === 0) return [];
-    const text = `the rules refuse every packet to ${name}, and kubectl lists ${someOf(ofFamily)} as ready: kube-proxy does not follow, or its traffic policy is Local`;
+    const how = own.every(({end}) => isOfServer(end?.rule?.text ?? ''))
+      ? ' (the virtual server has no real server, or all have the weight 0)'
+      : '';
+    const text = `the rules refuse every packet to ${name}${how}, and kubectl lists ${someOf(ofFamily)} as ready: kube-proxy does not follow, or its traffic policy is Local`;
     return {text, about: clusterIPs};
   });
 }

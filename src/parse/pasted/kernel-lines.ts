@@ -3,7 +3,7 @@ import {parseSysctls} from '../network-facts.ts';
 
 /** Lines of `sysctl` about forwarding, with the last value of each; null if there are none. Those of a pod are its own. */
 export function listedSwitches(lines: readonly string[]): string | null {
-  if (!lines.some(line => line.includes('forward') || line.includes('bridge-nf-call') || line.includes('nf_conntrack_'))) return null;
+  if (!lines.some(line => /forward|bridge-nf-call|nf_conntrack_|route_localnet/.test(line))) return null;
   const values = new Map<string, string>();
   let ofPod = -maxBelow;
   for (const [at, line] of lines.entries()) {
@@ -28,6 +28,11 @@ export function switchedOff(switches: string, {hasSix}: {readonly hasSix: boolea
           'net.bridge.bridge-nf-call-iptables is 0: where pods are on a bridge (cni0, docker0), one does not reach a cluster IP by an endpoint on its own node',
         ]
       : []),
+    ...(values.get('net.ipv4.conf.all.route_localnet') === '0'
+      ? [
+          'net.ipv4.conf.all.route_localnet is 0: node ports do not answer on 127.0.0.1 (localhost), and kube-proxy in iptables mode turns it on unless localhostNodePorts is false',
+        ]
+      : []),
     ...forwarding.map(
       name => `${name} is 0: the node forwards no packet, so that its pods reach no other pod by a Service, and node ports lead to no pod`,
     ),
@@ -37,7 +42,7 @@ export function switchedOff(switches: string, {hasSix}: {readonly hasSix: boolea
 /** Lines that a command prints. */
 const maxBelow = 4;
 const switchLine =
-  /^\s*(net\.(?:ipv4\.ip_forward|ipv6\.conf\.all\.forwarding|bridge\.bridge-nf-call-ip6?tables|netfilter\.nf_conntrack_(?:count|max)))\s*=\s*(\d+)\s*$/;
+  /^\s*(net\.(?:ipv4\.(?:ip_forward|conf\.all\.route_localnet)|ipv6\.conf\.all\.forwarding|bridge\.bridge-nf-call-ip6?tables|netfilter\.nf_conntrack_(?:count|max)))\s*=\s*(\d+)\s*$/;
 
 /** A packet that a firewall stopped, as the kernel logs it. */
 interface StoppedPacket {
