@@ -45,7 +45,6 @@ export const features = {
       'analyze/packet-in-map.ts',
       'analyze/packet-in-text.ts',
       'analyze/packet-service.ts',
-      'analyze/packet-on-bridges.ts',
       'render/table/packet.ts',
     ],
     usedBy: [],

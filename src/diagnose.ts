@@ -1,4 +1,4 @@
-import type {DiagnoseOptions} from './diagnosis/diagnosis-options.ts';
+import type {DiagnoseOptions} from './diagnosis/diagnose-node.ts';
 import {Diagnosis} from './diagnosis/diagnosis.ts';
 import type {NodeObject} from './model/api-objects.ts';
 import {whyWithoutKubeProxy} from './model/node/node-facts.ts';
@@ -6,7 +6,7 @@ import type {Report} from './model/report.ts';
 import type {Snapshot} from './model/snapshot.ts';
 import type {NodeReading} from './model/state-history.ts';
 
-export type {DiagnoseOptions} from './diagnosis/diagnosis-options.ts';
+export type {DiagnoseOptions} from './diagnosis/diagnose-node.ts';
 
 /** The pipeline from a Snapshot to a Report. A pure function: the same Snapshot gives the same Report. */
 export function diagnose(snapshot: Snapshot, options: DiagnoseOptions): Report {

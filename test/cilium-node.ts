@@ -2,7 +2,7 @@ import type {EndpointSliceObject, ServiceObject} from '../src/model/api-objects.
 import {diagnose} from '../src/diagnose.ts';
 import type {Finding} from '../src/model/finding.ts';
 import type {Report} from '../src/model/report.ts';
-import type {DiagnoseOptions} from '../src/diagnosis/diagnosis-options.ts';
+import type {DiagnoseOptions} from '../src/diagnosis/diagnose-node.ts';
 import {type ApiObjects, noObjects, type Snapshot} from '../src/model/snapshot.ts';
 
 /** A row of an agent's table; in the tests one key is enough to name it. */

@@ -7,8 +7,7 @@ import type {ApiObjects} from '../model/snapshot.ts';
 import {errorText} from '../model/text.ts';
 import type {Clock} from '../run/clock.ts';
 import {readSample} from '../run/top/read-sample.ts';
-import {measurePort} from '../traffic/measure-port.ts';
-import type {NodeSample} from '../traffic/measure-port.ts';
+import {measurePort, type NodeSample} from '../traffic/measure-port.ts';
 import type {NodeSurvey} from '../traffic/node-survey.ts';
 
 /** New connections that this node gave to one endpoint of one Service port since kube-proxy last wrote its rules. */

@@ -12,7 +12,7 @@ import {plural} from '../model/text.ts';
 import type {Outcome, Packet} from '../trace/packet.ts';
 import {type Side, walkSide} from '../trace/side.ts';
 import {packetOf} from './outcomes/probes.ts';
-import {portalChains, portalRules} from './userspace/portal-rules.ts';
+import {portalChains, portalRules} from './userspace/userspace-mode.ts';
 
 /** Rules that an old kube-proxy left behind, and what they still do. */
 export interface Leftover {

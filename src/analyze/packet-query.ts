@@ -31,8 +31,7 @@ import {packetOf} from './outcomes/probes.ts';
 import {spaceText} from './outcomes/senders.ts';
 import {walkShown} from './packet-in-text.ts';
 import {type AskedEntry, explainUnserved} from './packet-service.ts';
-import {acrossBridge} from './packet-on-bridges.ts';
-import {type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
+import {acrossBridge, type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
 import {ipsetsOf} from './proxy-mode.ts';
 import {linkTo, lostMessages, stoppedTunnels} from './third-party/stopped-packets.ts';
 

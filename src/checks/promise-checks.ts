@@ -3,8 +3,7 @@ import {type BrokenPromise, brokenPromises, type SettingName} from '../analyze/p
 import {promisedNode} from '../analyze/promise/shapes.ts';
 import {describeDetector} from '../analyze/symptoms/node-symptoms.ts';
 import {isNoNode} from '../expect/api-index.ts';
-import {localDetector} from '../expect/node-context.ts';
-import {podsByNode} from '../expect/own-pods.ts';
+import {localDetector, podsByNode} from '../expect/node-context.ts';
 import {familyOf, parseCidr} from '../model/address.ts';
 import type {Observation, Severity} from '../model/finding.ts';
 import {compareText, plural, someOf} from '../model/text.ts';

@@ -1,5 +1,5 @@
 import {internalIPs} from '../expect/api-index.ts';
-import {addressesOfPod, podCIDRsOf, podsByNode} from '../expect/own-pods.ts';
+import {addressesOfPod, podCIDRsOf, podsByNode} from '../expect/node-context.ts';
 import {canonicalAddress, families, parseAddress} from '../model/address.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import {partition} from '../model/lists.ts';

@@ -9,7 +9,7 @@ import {symptomObservations} from './symptom-observations.ts';
 import {mendedBugs} from '../expect/patch-releases.ts';
 import {ofDetector, otherNodeName} from './promise-checks.ts';
 import {catalogRow, check, howToRestart, logFirst, restartIt} from './catalog.ts';
-import {kubeProxyTrouble, portInUse, replacementOf, troubleText} from './kube-proxy-trouble.ts';
+import {kubeProxyTrouble, portInUse, replacementOf, troubleText} from './kube-proxy.ts';
 
 /** A check that only reports the symptoms of its kind. */
 interface SymptomCheck {

@@ -14,9 +14,8 @@ import {
   packetFromPod,
 } from '../analyze/leftover-modes.ts';
 import {environmentOf} from '../analyze/outcomes/environment.ts';
-import type {PortEntry} from '../expect/cluster/cluster-view.ts';
+import {type PortEntry, proxyVersion} from '../expect/cluster/cluster-view.ts';
 import {nodeObject} from '../expect/api-index.ts';
-import {proxyVersion} from '../expect/cluster/service-ports.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import {leavesModeToDefault} from '../expect/proxy-config.ts';

@@ -1,14 +1,19 @@
 import {isExcerpt} from '../analyze/iptables/excerpt.ts';
 import {type Misprint, misprintRemedy, misprintsOf} from '../analyze/iptables/misprints.ts';
 import {cutReason} from '../analyze/proxy-mode.ts';
-import {proxyVersion} from '../expect/cluster/service-ports.ts';
+import {proxyVersion, type PortEntry, serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import {kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {isRulesAlone, type NodeDump} from '../model/snapshot.ts';
 import {check} from './catalog.ts';
-import {iptables, onNode} from './commands/commands.ts';
-import {kubeProxyTrouble, troubleText} from './kube-proxy-trouble.ts';
+import {iptables, onNode, run} from './commands/commands.ts';
+import {kubeProxyTrouble, troubleText, readAt} from './kube-proxy.ts';
 import {commandLine} from '../model/text.ts';
+import {writtenAt} from '../expect/api-index.ts';
+import {largest} from '../model/lists.ts';
+import type {NodeCheckContext} from './check.ts';
+import {ofPort} from '../model/finding.ts';
+import {gracePeriod} from '../model/state-history.ts';
 
 export const nodeNotRead = check('ST901', {
   // Silent if a part of the node was read: missing parts are ST902, and a truncated dump is ST506.
@@ -104,4 +109,27 @@ export const dumpUnreliable = check('ST506', {
 
 function whoReads(program: string, reader: Misprint['reader'], version: string | null): string {
   return `the ${program} that read these rules is ${reader} than the one that wrote them${version === null ? '' : ` (it is ${version})`}`;
+}
+
+export const changedWhileLooking = check('ST904', {
+  *node(context) {
+    const now = readAt(context);
+    // If the Services were followed, the states that the node may have are known, and no warning is needed.
+    if (now === null || context.isFollowed) return;
+    const reported = new Set<string>();
+    const ports = context.symptoms.flatMap(({port}) => port ?? []);
+    for (const port of ports) {
+      if (reported.has(serviceKey(port))) continue;
+      reported.add(serviceKey(port));
+      const age = Math.round((now - lastChange({port}, context)) / 1000);
+      if (age >= gracePeriod || age < -gracePeriod) continue;
+      const message = `${serviceKey(port)} changed ${Math.max(age, 0)} s before ${context.node.name} was read: kube-proxy may not have followed yet`;
+      yield {...ofPort(port), message, ...run(commandLine`kubectl svc-trace check ${serviceKey(port)} --node ${context.node.name}`)};
+    }
+  },
+});
+
+function lastChange({port}: Pick<PortEntry, 'port'>, {view, config}: NodeCheckContext): number {
+  const slices = view.slicesOf(serviceKey(port), proxyVersion(config));
+  return largest([port.object, ...slices].map(({metadata}) => writtenAt(metadata)));
 }

@@ -1,8 +1,7 @@
 import process from 'node:process';
 import type {Report} from '../model/report.ts';
 import {plural} from '../model/text.ts';
-import type {RenderOptions} from '../render/renderer.ts';
-import {styleOf, wrapLines} from '../render/terminal-text.ts';
+import {type RenderOptions, styleOf, wrapLines} from '../render/renderer.ts';
 import {verdictLine} from '../render/verdict-line.ts';
 import {exitCode, type FailOn, reaches} from '../run/options/wait-limit.ts';
 

@@ -1,7 +1,7 @@
 import process from 'node:process';
 import {stripVTControlCharacters} from 'node:util';
 import {Errors, handle, run, settings} from '@oclif/core';
-import {wrapLines} from '../render/terminal-text.ts';
+import {wrapLines} from '../render/renderer.ts';
 import {wordForCommand} from './command-line.ts';
 import {commandSpecs} from './complete/command-spec.ts';
 import {withConfig} from './config-file.ts';

@@ -17,7 +17,7 @@ import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {gracePeriod, type NodeLag, type NodeReading} from '../model/state-history.ts';
 import {namespacedName} from '../model/text.ts';
-import type {NodeSurroundings, PreparedNode, StateToTest, TestedState} from './diagnosis-options.ts';
+import type {NodeSurroundings, PreparedNode, StateToTest, TestedState} from './diagnose-node.ts';
 import type {NodeResult} from '../model/node-result.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {ProxyVersion} from '../model/proxy-config.ts';

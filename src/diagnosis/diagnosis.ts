@@ -1,10 +1,9 @@
 import {onceAsked} from '../model/once.ts';
 import type {ClusterContext} from '../checks/check.ts';
 import {checks} from '../checks/index.ts';
-import {kubeProxyTrouble, troubleText} from '../checks/kube-proxy-trouble.ts';
+import {kubeProxyTrouble, troubleText} from '../checks/kube-proxy.ts';
 import {podsOnNode} from '../expect/api-index.ts';
-import {ClusterView} from '../expect/cluster/cluster-view.ts';
-import {notServed} from '../expect/cluster/service-ports.ts';
+import {ClusterView, notServed} from '../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../model/address.ts';
 import type {PodObject, ServiceObject} from '../model/api-objects.ts';
 import {type Finding, isNoWorse, pairFindings, nameOf} from '../model/finding.ts';
@@ -26,10 +25,9 @@ import {hasExternalEntry} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump, Problem, UnreadNode} from '../model/snapshot.ts';
 import type {NodeReading} from '../model/state-history.ts';
 import {commandLine, errorText, namespacedName, UnreadableText} from '../model/text.ts';
-import {prepareNode} from './diagnose-node.ts';
+import {prepareNode, type DiagnoseOptions, type OpenDiagnosis} from './diagnose-node.ts';
 import type {NodeResult} from '../model/node-result.ts';
 import {diagnoseStates} from './diagnose-states.ts';
-import type {DiagnoseOptions, OpenDiagnosis} from './diagnosis-options.ts';
 import {byName, problemFinding, sortFindings, toFinding} from './to-finding.ts';
 import {withHits} from './hits.ts';
 

@@ -1,13 +1,12 @@
 import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {rulesOf, servicesInRules} from '../analyze/services-in-rules/services-in-rules.ts';
-import {takenEntries} from '../analyze/services-in-rules/taken-before.ts';
+import {takenEntries} from '../analyze/services-in-rules/what-rules-say.ts';
 import {staleBesideLists, whatTextSays} from '../analyze/services-in-rules/what-text-says.ts';
 import {onlyRules, printedByNft, type Report} from '../model/report.ts';
 import type {Finding, Observation, ServiceName} from '../model/finding.ts';
 import type {EndpointTrace, PortTrace} from '../model/service-trace.ts';
 import type {NodeDump, Snapshot} from '../model/snapshot.ts';
-import {countTraces} from './diagnose-node.ts';
-import type {DiagnoseOptions} from './diagnosis-options.ts';
+import {countTraces, type DiagnoseOptions} from './diagnose-node.ts';
 import {sortFindings, toFinding} from './to-finding.ts';
 import {Diagnosis} from './diagnosis.ts';
 import {pushTo, uniqueBy} from '../model/lists.ts';

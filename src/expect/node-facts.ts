@@ -11,7 +11,7 @@ import {
   parseSysctls,
 } from '../parse/network-facts.ts';
 import {nodeObject} from './api-index.ts';
-import {ownPods, podCIDRsOf} from './own-pods.ts';
+import {ownPods, podCIDRsOf} from './node-context.ts';
 import {once} from '../model/once.ts';
 
 /** The facts about a node: from the Node object, and from its interfaces if they were read. */

@@ -1,8 +1,7 @@
 import {heldIn, once} from '../model/once.ts';
 import {shapeOf} from '../analyze/outcomes/outcome-changes.ts';
 import {sourcesFor} from '../analyze/outcomes/sources.ts';
-import type {ClusterView, PortEntry} from '../expect/cluster/cluster-view.ts';
-import {proxyVersion} from '../expect/cluster/service-ports.ts';
+import {type ClusterView, type PortEntry, proxyVersion} from '../expect/cluster/cluster-view.ts';
 import type {NodeContext} from '../expect/node-context.ts';
 import {type Address, bitsOf, canonicalAddress, type Cidr, contains, parseAddress, parseCidr} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';

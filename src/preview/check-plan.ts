@@ -1,6 +1,6 @@
 import {senderGroups} from '../analyze/outcomes/senders.ts';
 import {podInterface, type Source} from '../analyze/outcomes/sources.ts';
-import {near} from '../analyze/outcomes/path-outcome.ts';
+import {near} from '../analyze/outcomes/environment.ts';
 import {packetOf} from '../analyze/outcomes/probes.ts';
 import {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {isLoopback} from '../expect/node-context.ts';
@@ -21,11 +21,10 @@ import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {compareText, namespacedName} from '../model/text.ts';
 import {probeOutcome, outcomesOf} from './effect.ts';
-import {nodeSetup, type NodeSetup, plannedSettings} from './node-setup.ts';
+import {nodeSetup, type NodeSetup, plannedSettings, actualSide, walksReplies, type WalkedSide, sideOutcome} from './sides.ts';
 import {basisOf, onlyOfNodeObject, type PreviewRunInput} from './preview-run.ts';
 import {type FoundChange, type KnownWalks, previewNode} from './preview-node.ts';
 import {maxPreviewClasses} from './proof.ts';
-import {actualSide, walksReplies, type WalkedSide, sideOutcome} from './sides.ts';
 
 /** Compares nodes with the plan that a preview wrote: what it foretold, and what changed besides. Nodes are added one by one. */
 export class PlanCheckRun {

@@ -1,4 +1,4 @@
-import {near} from '../analyze/outcomes/path-outcome.ts';
+import {near} from '../analyze/outcomes/environment.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';
 import type {Cause, PreviewEffect, PreviewChange, PreviewOutcome, PreviewSource} from '../model/preview.ts';

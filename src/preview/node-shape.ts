@@ -1,7 +1,7 @@
 import {heldIn} from '../model/once.ts';
 import {asExpectation} from '../analyze/iptables/resolve-version.ts';
 import {endpointChange} from '../analyze/iptables/service-port/endpoint-change.ts';
-import {compareIpvs} from '../analyze/ipvs/ipvs-differences.ts';
+import {compareIpvs} from '../analyze/ipvs/ipvs-state.ts';
 import {asNftExpectation} from '../analyze/nftables/resolve-nft-version.ts';
 import {forwardingOff} from '../analyze/outcomes/kernel-obstacle.ts';
 import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
@@ -22,9 +22,8 @@ import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Chain, RuleText, Table} from '../model/ruleset.ts';
 import {serverKey, type VirtualServer} from '../model/virtual-server.ts';
 import {parseInterval} from '../parse/nftables/address-list.ts';
-import type {NodeSetup} from './node-setup.ts';
+import {type NodeSetup, jumpsToServiceChain, otherTables, serviceChains, type WalkedSide} from './sides.ts';
 import {nodeAddresses} from './preview-probes.ts';
-import {jumpsToServiceChain, otherTables, serviceChains, type WalkedSide} from './sides.ts';
 
 export interface NodeShapeInput {
   readonly setup: NodeSetup;

@@ -26,7 +26,7 @@ import {portKey} from './alike-ports.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import {adviceOf} from './advice/index.ts';
 import type {NodeAdvice} from './advice/advice-case.ts';
-import {isSameConfig, nodeSetup, type NodeSetup, type PlannedChange, plannedConfig, plannedSettings} from './node-setup.ts';
+import {isSameConfig, nodeSetup, type NodeSetup, type PlannedChange, plannedConfig, plannedSettings} from './sides.ts';
 import {type KnownWalks, previewNode} from './preview-node.ts';
 import {maxPreviewClasses} from './proof.ts';
 import {requirementsOf} from './requirements.ts';

@@ -2,7 +2,7 @@ import type {AlikePortsInput} from './alike-ports.ts';
 import {append} from '../model/lists.ts';
 import {allOf} from '../analyze/proxy-mode.ts';
 import {forwardingOff} from '../analyze/outcomes/kernel-obstacle.ts';
-import {proxyVersion} from '../expect/cluster/service-ports.ts';
+import {proxyVersion} from '../expect/cluster/cluster-view.ts';
 import {overlongNames} from '../expect/nftables/overlong-names.ts';
 import {nodeObject} from '../expect/api-index.ts';
 import {modesInRules} from '../analyze/leftover-modes.ts';
@@ -13,8 +13,7 @@ import type {Requirement} from '../model/preview.ts';
 import {isGateOn, type ProxyConfig, standInFor} from '../model/proxy-config.ts';
 import {mayHaveBug, mendedBugs} from '../expect/patch-releases.ts';
 import {isAtLeast} from '../model/text.ts';
-import {refusedSettings} from './node-setup.ts';
-import {otherTables} from './sides.ts';
+import {refusedSettings, otherTables} from './sides.ts';
 import {fileText} from '../model/snapshot.ts';
 
 type RequirementsInput = Pick<AlikePortsInput, 'setup' | 'configAfter' | 'viewAfter'>;

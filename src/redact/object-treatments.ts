@@ -6,9 +6,8 @@ import {readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion, wordSet} from './known-words.ts';
 import {ciliumAnnotations, ciliumSettings} from './redact-cilium.ts';
 import {redactArguments, redactConfigText} from './redact-config.ts';
-import type {Replacements} from './replacements.ts';
+import {type Replacements, treat, type Treatment} from './replacements.ts';
 import type {NameKind} from './names.ts';
-import {treat, type Treatment} from './treatment.ts';
 
 const portName: Treatment = (value, {names}) => (typeof value === 'string' ? names.port(value) : typeof value === 'number' ? value : null);
 const version: Treatment = value => (typeof value === 'string' ? knownVersion(value) : null);

@@ -2,8 +2,7 @@ import {pathTree} from '../model/paths.ts';
 import {readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion, wordSet} from './known-words.ts';
 import {unreadable, redactJson} from './redact-config.ts';
-import type {Replacements} from './replacements.ts';
-import {treatAddress, type Treatment} from './treatment.ts';
+import {type Replacements, treatAddress, type Treatment} from './replacements.ts';
 import {joinHostPort} from '../model/address.ts';
 
 /** Words of Cilium: types, scopes, states, protocols, flags of entries, and names of settings. */

@@ -2,8 +2,7 @@ import {wordSet} from './known-words.ts';
 import {dump} from 'js-yaml';
 import {attempt, readJson} from '../parse/attempt.ts';
 import {readYaml} from '../parse/yaml-text.ts';
-import type {Replacements} from './replacements.ts';
-import {treatAddress, treat, type Treatment} from './treatment.ts';
+import {type Replacements, treatAddress, treat, type Treatment} from './replacements.ts';
 
 /** Settings that name an interface, or the beginning of such names; by the lower-case name of the field or flag. */
 const interfaceSettings = new Set(['bridgeinterface', 'pod-bridge-interface', 'interfacenameprefix', 'pod-interface-name-prefix']);

@@ -5,8 +5,7 @@ import {commonTables, redactNftName, redactObjectName, redactNft} from './redact
 import {ciliumFiles} from './redact-cilium.ts';
 import {redactConfigText, redactConfigz, redactJson} from './redact-config.ts';
 import {redactDump} from './redact-dump.ts';
-import type {Replacements} from './replacements.ts';
-import {treat, treatAddress, type Treatment} from './treatment.ts';
+import {type Replacements, treat, treatAddress, type Treatment} from './replacements.ts';
 
 /** Redacts one file of a node; null for an unknown file name, which is left out. */
 export function redactFile(file: string, content: Buffer, replacements: Replacements): Buffer | null {

@@ -5,9 +5,8 @@ import type {ApiObjects, NodeDump, Problem} from '../model/snapshot.ts';
 import type {NameKind} from './names.ts';
 import {type ObjectList, objectTreatments} from './object-treatments.ts';
 import {redactFile} from './redact-file.ts';
-import {Replacements} from './replacements.ts';
+import {Replacements, treat} from './replacements.ts';
 import {sortSubsets} from './addresses.ts';
-import {treat} from './treatment.ts';
 
 /** How many different ones were replaced, and what was left out. */
 export interface RedactionSummary {

@@ -1,7 +1,6 @@
 import {type Finding, type Hits, hitsText, type Since} from '../model/finding.ts';
 import {namespacedName, plural} from '../model/text.ts';
-import {type FindingBlock, type FindingGroup, lostOn, membersOf, portText} from './finding-blocks.ts';
-import {nodeList} from './names-of-nodes.ts';
+import {type FindingBlock, type FindingGroup, lostOn, membersOf, portText, nodeList} from './finding-blocks.ts';
 
 /** Whom a block hits: the worst of its Service ports, and how many others lose connections. Null if that is not known. Not escaped. */
 export function hitsOf(block: FindingBlock): string | null {

@@ -7,10 +7,9 @@ import {openreports, policyreport} from './policy/policy-report.ts';
 import {prometheus} from './ci/prometheus.ts';
 import {withNotRefused} from './trace-words.ts';
 import {freshFindings} from './finding-blocks.ts';
-import type {PieceRenderer, Renderer} from './renderer.ts';
+import {type PieceRenderer, type Renderer, escapeText} from './renderer.ts';
 import {sarif} from './ci/sarif.ts';
 import {table, wide} from './table/table.ts';
-import {escapeText} from './terminal-text.ts';
 import {namespacedName} from '../model/text.ts';
 
 /** What has an error or a warning, one a line, as other commands take it: `shop/web`, and `node/NAME` for a fault of the node. */

@@ -5,8 +5,7 @@ import type {RuleText} from '../model/ruleset.ts';
 import {type Cause, causesOf, outdatedNodes} from './headline.ts';
 import {headlineOf} from './verdict-line.ts';
 import {withNotRefused} from './trace-words.ts';
-import {originOf, readTime, type Renderer, type RenderOptions} from './renderer.ts';
-import {escapeUnsafe, isUnsafe} from './terminal-text.ts';
+import {originOf, readTime, type Renderer, type RenderOptions, escapeUnsafe, isUnsafe} from './renderer.ts';
 import type {Entry} from '../model/service-port.ts';
 import {type AgentResult, nodeResultVersion} from '../model/node-result.ts';
 

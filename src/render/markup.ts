@@ -1,4 +1,4 @@
-import {escapeText} from './terminal-text.ts';
+import {escapeText} from './renderer.ts';
 
 /** Escapes one line of text for XML and HTML, between tags and in quoted attributes. Characters that are invalid in XML are spelled out. */
 export function markup(text: string): string {

@@ -1,6 +1,5 @@
 import type {Severity} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
-import {escapeText} from './terminal-text.ts';
 
 export interface RenderOptions {
   readonly color: boolean;
@@ -88,3 +87,132 @@ const labels: readonly (readonly [field: keyof ReportOrigin, label: string])[] =
   ['scope', 'scope'],
   ['command', 'command'],
 ];
+
+/**
+ * Escapes text from the cluster for a terminal: control characters, escape sequences and bidirectional marks are spelled out. Names and
+ * comments can contain anything.
+ */
+export function escapeText(text: string): string {
+  return text.replace(unsafe, character => {
+    const code = character.codePointAt(0) ?? 0;
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : unicodeEscape(character);
+  });
+}
+
+/** The same inside the double quotes of JSON and YAML, which escape all other characters themselves. Newlines stay: they are layout. */
+export function escapeUnsafe(quoted: string): string {
+  return quoted.replace(unsafeButNewline, unicodeEscape);
+}
+
+export function isUnsafe(text: string): boolean {
+  return text.search(unsafe) >= 0;
+}
+
+/** A tag character is two UTF-16 units, of which JSON escapes each. */
+function unicodeEscape(character: string): string {
+  return character.replace(/[\s\S]/g, unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
+/** What a terminal interprets, what turns the direction of text, and what it shows nothing for: two names may differ by it alone. */
+const invisible =
+  '\\u007f-\\u009f\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb';
+const invisiblePairs = '[\\udb40-\\udb43][\\udc00-\\udfff]|\\ud834[\\udd73-\\udd7a]|\\ud82f[\\udca0-\\udca3]';
+const unsafe = new RegExp(`[\\u0000-\\u001f${invisible}]|${invisiblePairs}`, 'g');
+
+/** JSON of a large report has millions of lines, and each match takes time and memory. */
+const unsafeButNewline = new RegExp(`[\\u0000-\\u0009\\u000b-\\u001f${invisible}]|${invisiblePairs}`, 'g');
+
+/** Colors text, or leaves it unchanged. */
+export interface Style {
+  readonly bold: (text: string) => string;
+  readonly dim: (text: string) => string;
+  readonly red: (text: string) => string;
+  readonly yellow: (text: string) => string;
+  readonly green: (text: string) => string;
+  readonly cyan: (text: string) => string;
+  /** A link (OSC 8), or the text alone. */
+  readonly link: (text: string, url: string) => string;
+}
+
+export function styleOf(color: boolean, links = false): Style {
+  const code = (open: number, close: number) => (text: string) => (color && text !== '' ? `\u001b[${open}m${text}\u001b[${close}m` : text);
+  return {
+    bold: code(1, 22),
+    dim: code(2, 22),
+    red: code(31, 39),
+    yellow: code(33, 39),
+    green: code(32, 39),
+    cyan: code(36, 39),
+    link: (text, url) => (links ? `\u001b]8;;${url}\u001b\\${text}\u001b]8;;\u001b\\` : text),
+  };
+}
+
+export function bySeverity(style: Style, severity: Severity): (text: string) => string {
+  return severity === 'error' ? style.red : severity === 'warning' ? style.yellow : style.cyan;
+}
+
+/** Breaks text at blanks, with color codes in words, so that no line is wider than `width`; a word that is wider stands alone. Later lines hang under the first. */
+export function wrap(text: string, width: number, first: string): readonly string[] {
+  const hanging = ' '.repeat(visibleLength(first));
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && hanging.length + visibleLength(line) + 1 + visibleLength(word) > width) {
+      lines.push(line);
+      line = word;
+    } else line = line === '' ? word : `${line} ${word}`;
+  }
+  lines.push(line);
+  return lines.map((text, index) => (index === 0 ? first : hanging) + text);
+}
+
+/** Text of several lines, each broken at blanks where it is wider than `width`; what is broken off keeps the indentation of its line. */
+export function wrapLines(text: string, width: number): string {
+  return text
+    .split('\n')
+    .flatMap(line => {
+      const [indentation = ''] = /^ */.exec(line) ?? [];
+      return wrap(line.slice(indentation.length), width, indentation);
+    })
+    .join('\n');
+}
+
+/** Sentences keep to a readable width on wide terminals, unlike rules. Without a terminal nothing is wrapped. */
+export function proseWidth(width: number): number {
+  return width === Infinity ? Infinity : Math.min(width, 120);
+}
+
+/** Length without color codes and the targets of links. */
+export function visibleLength(text: string): number {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: color codes and links begin with one
+  return text.replace(/\u001b(?:\[\d+m|\]8;;[^\u001b]*\u001b\\)/g, '').length;
+}
+
+/** With blanks behind it, up to so many columns. */
+export function padded(text: string, width: number): string {
+  return text + ' '.repeat(Math.max(width - visibleLength(text), 0));
+}
+
+/**
+ * Columns like kubectl's: no lines, two spaces between. Cells may contain color codes; they are already escaped. The last column is broken
+ * at blanks where the table is wider than `width`.
+ */
+export function plainTable(head: readonly string[], rows: readonly (readonly string[])[], width = Infinity): string {
+  const lines = [head, ...rows];
+  const widths = head.map((_, column) => lines.reduce((width, cells) => Math.max(width, visibleLength(cells[column] ?? '')), 0));
+  const last = head.length - 1;
+  const before = widths.slice(0, last).reduce((sum, one) => sum + one + 2, 0);
+  return lines
+    .flatMap(cells => {
+      const own = cells.slice(0, last).map((cell, column) => `${padded(cell, widths[column] ?? 0)}  `);
+      const [first = '', ...others] = fitted(cells[last] ?? '', Math.max(width - before, minLastWidth));
+      return [own.join('') + first, ...others.map(text => ' '.repeat(before) + text)].map(line => line.trimEnd());
+    })
+    .join('\n');
+}
+
+const minLastWidth = 20;
+
+function fitted(cell: string, width: number): readonly string[] {
+  return visibleLength(cell) <= width ? [cell] : wrap(cell, width, '');
+}

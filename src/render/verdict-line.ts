@@ -4,9 +4,8 @@ import type {UnservedKind} from '../model/service-port.ts';
 import {namespacedName, plural, someOf} from '../model/text.ts';
 import type {Finding, Severity} from '../model/finding.ts';
 import {type Cause, causesOf} from './headline.ts';
-import {nodeList} from './names-of-nodes.ts';
-import {type Provenance, readTime} from './renderer.ts';
-import {escapeText, type Style, styleOf} from './terminal-text.ts';
+import {nodeList} from './finding-blocks.ts';
+import {type Provenance, readTime, escapeText, type Style, styleOf} from './renderer.ts';
 
 /** The first line as JSON has it. Not escaped by color. */
 export function headlineOf(report: Report, provenance?: Provenance): string {

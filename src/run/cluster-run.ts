@@ -1,4 +1,4 @@
-import type {DiagnoseOptions} from '../diagnosis/diagnosis-options.ts';
+import type {DiagnoseOptions} from '../diagnosis/diagnose-node.ts';
 import type {Clock} from './clock.ts';
 import type {ProgressLine} from './nodes/node-intake.ts';
 import type {ConnectionFlags} from '../collect/kube/kubeconfig.ts';

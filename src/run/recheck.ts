@@ -1,8 +1,8 @@
 import {largest} from '../model/lists.ts';
 import {isPolicyChain} from '../analyze/third-party/iptables-rules.ts';
-import {changedWhileLooking} from '../checks/st904-changed-while-looking.ts';
+import {changedWhileLooking} from '../checks/what-was-not-read.ts';
 import {gracePeriod} from '../model/state-history.ts';
-import type {OpenDiagnosis} from '../diagnosis/diagnosis-options.ts';
+import type {OpenDiagnosis} from '../diagnosis/diagnose-node.ts';
 import {toFinding} from '../diagnosis/to-finding.ts';
 import {ciliumPod} from '../expect/cilium/cilium-node.ts';
 import {type Finding, identityOf} from '../model/finding.ts';

@@ -1,5 +1,5 @@
 import {Errors} from '@oclif/core';
-import {escapeText} from '../render/terminal-text.ts';
+import {escapeText} from '../render/renderer.ts';
 
 /** Wrong use of the command line (exit 2), with up to three suggestions. Nothing of it is escaped yet. */
 export function wrongUse(message: string, suggestions: readonly string[] = []): Error {

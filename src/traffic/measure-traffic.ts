@@ -16,8 +16,7 @@ import type {
   TrafficReport,
   TrafficSource,
 } from '../model/traffic/traffic-report.ts';
-import {type MeasuredPort, measurePort, rateError, type Reads, secondsBetween} from './measure-port.ts';
-import type {NodeSample} from './measure-port.ts';
+import {type MeasuredPort, measurePort, rateError, type Reads, secondsBetween, type NodeSample} from './measure-port.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
 
 /** One node with all its measurements. */

@@ -2,8 +2,7 @@ import {asNftExpectation} from '../../src/analyze/nftables/resolve-nft-version.t
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {compareNftTable} from '../../src/compare/compare-nft-table.ts';
 import {diagnose} from '../../src/diagnose.ts';
-import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
-import {proxyVersion} from '../../src/expect/cluster/service-ports.ts';
+import {ClusterView, proxyVersion} from '../../src/expect/cluster/cluster-view.ts';
 import {nodeFacts} from '../../src/expect/node-facts.ts';
 import {expectTable} from '../../src/expect/nftables/expect-table.ts';
 import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';

@@ -4,7 +4,7 @@ import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import type {ExpectedRules} from '../../src/model/expected-rules.ts';
 import {type Family, families} from '../../src/model/address.ts';
 import {pushTo} from '../../src/model/lists.ts';
-import {nodeSetup} from '../../src/preview/node-setup.ts';
+import {nodeSetup} from '../../src/preview/sides.ts';
 import {expectedRules} from '../../src/preview/rules/write-expected-rules.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {rulesRenderers} from '../../src/render/rules/index.ts';

@@ -7,7 +7,7 @@ import type {NodeDump} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {memberText, parseIpsetSave} from '../../src/parse/ipvs/ipset-save.ts';
-import {nodeSetup} from '../../src/preview/node-setup.ts';
+import {nodeSetup} from '../../src/preview/sides.ts';
 import {expectedRules} from '../../src/preview/rules/write-expected-rules.ts';
 import {rulesRenderers} from '../../src/render/rules/index.ts';
 import {nodeDump, service} from '../cluster.ts';

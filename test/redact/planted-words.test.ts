@@ -1,8 +1,7 @@
 import {expect, test} from 'vitest';
 import {redactFile} from '../../src/redact/redact-file.ts';
 import {objectTreatments} from '../../src/redact/object-treatments.ts';
-import {Replacements} from '../../src/redact/replacements.ts';
-import {treat} from '../../src/redact/treatment.ts';
+import {Replacements, treat} from '../../src/redact/replacements.ts';
 
 const replacements = new Replacements('key');
 

@@ -7,8 +7,7 @@ import {captureGroups, captureNames, fixture, readFixture} from '../fixtures.ts'
 import {CiliumTables} from '../cilium-node.ts';
 import {objectTreatments} from '../../src/redact/object-treatments.ts';
 import {redactConfigz} from '../../src/redact/redact-config.ts';
-import {Replacements} from '../../src/redact/replacements.ts';
-import {treat} from '../../src/redact/treatment.ts';
+import {Replacements, treat} from '../../src/redact/replacements.ts';
 import {svcTrace} from '../svc-trace.ts';
 
 /** A word that is in no fixture and in no list of known words. */

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {findingTexts} from '../../src/render/table/finding-text.ts';
-import {styleOf} from '../../src/render/terminal-text.ts';
+import {styleOf} from '../../src/render/renderer.ts';
 import {dumpLine} from '../../src/render/trace-words.ts';
 import {findingOf} from './report.ts';
 

@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import {load} from 'js-yaml';
-import {escapeText, escapeUnsafe} from '../../src/render/terminal-text.ts';
+import {escapeText, escapeUnsafe} from '../../src/render/renderer.ts';
 import {toJson, toYaml} from '../../src/render/json.ts';
 import {hostile} from './report.ts';
 

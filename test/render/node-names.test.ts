@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {nodeList, nodeRanges} from '../../src/render/names-of-nodes.ts';
+import {nodeList, nodeRanges} from '../../src/render/finding-blocks.ts';
 import {nodeTitles} from '../../src/render/table/matrix-cells.ts';
 
 function texts(names: readonly string[]): readonly string[] {

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import type {OpenDiagnosis} from '../../src/diagnosis/diagnosis-options.ts';
+import type {OpenDiagnosis} from '../../src/diagnosis/diagnose-node.ts';
 import {recheck} from '../../src/run/recheck.ts';
 import {apiObjects} from '../cluster.ts';
 import {findingOf} from '../render/report.ts';

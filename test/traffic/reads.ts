@@ -1,6 +1,5 @@
-import type {NodeSample} from '../../src/traffic/measure-port.ts';
+import {type NodeSample, wantedChains, wantedConnections} from '../../src/traffic/measure-port.ts';
 import type {NodeSurvey, SurveyedPort} from '../../src/traffic/node-survey.ts';
-import {wantedChains, wantedConnections} from '../../src/traffic/wanted-counters.ts';
 import {ConntrackCounter} from '../../src/parse/conntrack.ts';
 import {NatCounterReader} from '../../src/parse/iptables/nat-counters.ts';
 import {parseIpvsadmStats} from '../../src/parse/ipvs/ipvsadm-stats.ts';

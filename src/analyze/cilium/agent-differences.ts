@@ -1,4 +1,4 @@
-import {serviceKey} from '../../expect/cluster/cluster-view.ts';
+import {serviceKey, type PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {
   backendBreaches,
   ciliumEndpoints,
@@ -13,7 +13,6 @@ import {
   promisedFrontends,
   typeOf,
 } from '../../expect/cilium/promised-frontends.ts';
-import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {headlessLabel, proxyNameLabel, type ServiceObject} from '../../model/api-objects.ts';
 import {canonicalAddress, type Family} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';

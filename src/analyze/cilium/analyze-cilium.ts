@@ -25,10 +25,9 @@ import {type ComparedPort, comparedPort, isGlobal, kindApart, serviceSymptoms, s
 import {keysInMap, type MapCase, mapSymptoms, settingSymptoms} from './map-differences.ts';
 import {traceCiliumPort} from './trace-cilium.ts';
 import {nameOf} from '../../model/finding.ts';
-import {isLoopback} from '../../expect/node-context.ts';
+import {isLoopback, portsOfPod} from '../../expect/node-context.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
-import {portsOfPod} from '../../expect/own-pods.ts';
 
 /** The analysis of a node with tables of Cilium, and of the kube-proxy beside it, if there is one. */
 export function withCilium(

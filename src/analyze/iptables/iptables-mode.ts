@@ -11,7 +11,7 @@ import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import type {NodeRule} from '../../trace/packet.ts';
 import {analyzeFamily} from '../analyze-family.ts';
-import {environmentOf} from '../outcomes/environment.ts';
+import {environmentOf, walkOf} from '../outcomes/environment.ts';
 import {
   askedFamilies,
   cutReason,
@@ -28,11 +28,9 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {traceServedPort} from '../trace-served-port.ts';
 import {iptablesFamily} from './iptables-layout.ts';
 import {completeExcerpt, describeRules, describeUnknownChains, isExcerpt} from './excerpt.ts';
-import type {Expect} from './infer-settings.ts';
-import {walkOf} from '../outcomes/path-outcome.ts';
+import {type Expect, resolveVersion, servedFamilies} from './resolve-version.ts';
 import {misprintsOf} from './misprints.ts';
 import {countRules, holdsServices, whyDistrusted, whyNoRules, whyNoTables} from './node-rulesets.ts';
-import {resolveVersion, servedFamilies} from './resolve-version.ts';
 
 /** kube-proxy's default on Linux: a chain for each Service port and each endpoint. */
 export const iptablesMode: ProxyMode = {

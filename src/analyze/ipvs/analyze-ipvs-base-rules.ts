@@ -9,7 +9,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {listChain, missingHook, textsOf, withChain} from '../iptables/chain-texts.ts';
 import {isBeyondTheCut} from '../iptables/node-rulesets.ts';
 import {type BaseRuleChange, baseRuleChanges} from '../outcomes/base-rule-packets.ts';
-import {walkOf} from '../outcomes/path-outcome.ts';
+import {walkOf} from '../outcomes/environment.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
 import {unmasqueraded, withEffect} from '../symptoms/node-symptoms.ts';
 import {evidenceOf, residualGroups} from '../symptoms/port-symptoms.ts';

@@ -2,7 +2,7 @@ import {joinHostPort} from '../../model/address.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/compare-endpoints.ts';
 import {shareOfPods, missingEndpointText} from '../outcomes/compare-endpoints.ts';
-import {outcomeOn, type PathOutcome, type ProbeComparison} from '../outcomes/path-outcome.ts';
+import {outcomeOn, type PathOutcome, type ProbeComparison} from '../outcomes/environment.ts';
 import type {Outcome} from '../../trace/packet.ts';
 import type {VirtualServer} from '../../model/virtual-server.ts';
 import {type Entry, entryText} from '../../model/service-port.ts';
@@ -15,7 +15,7 @@ import {configuredAffinity} from '../symptoms/port-symptoms.ts';
 import {SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {ipvsProbes, memberEvidence, serverEvidence, addressEvidence} from './ipvs-evidence.ts';
-import {type IpvsPortDifferences, type MemberDifference, serversOf} from './ipvs-differences.ts';
+import {type IpvsPortDifferences, type MemberDifference, serversOf} from './ipvs-state.ts';
 import type {IpvsSides} from './base-rule-source.ts';
 
 interface IpvsPortCase {

@@ -7,8 +7,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Side} from '../../trace/side.ts';
 import {listChain} from '../iptables/chain-texts.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import type {IpvsDifferences} from './ipvs-differences.ts';
-import type {IpvsState} from './ipvs-state.ts';
+import type {IpvsDifferences, IpvsState} from './ipvs-state.ts';
 
 /** The iptables rules that kube-proxy writes around IPVS, as a walk needs them. */
 export function baseRuleSource({baseRules, ports, outFilter, context: {family}}: ExpectedIpvs): ChainSource {

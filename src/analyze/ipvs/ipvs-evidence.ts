@@ -6,7 +6,7 @@ import {ipvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
 import {realServerRule, serverRule} from '../../trace/iptables/walk-packet.ts';
 import {clientsOfOtherRanges, packetOf, type Probe, probesFor} from '../outcomes/probes.ts';
 import {sourcesFor} from '../outcomes/sources.ts';
-import type {IpvsPortDifferences} from './ipvs-differences.ts';
+import type {IpvsPortDifferences} from './ipvs-state.ts';
 
 /** An element of a set as `ipset save` prints it. */
 export function memberEvidence(set: string, member: string, line: number): Rule {

@@ -14,9 +14,8 @@ import {isIpvsChain} from '../third-party/iptables-rules.ts';
 import {analyzeIpvsBaseRules} from './analyze-ipvs-base-rules.ts';
 import {analyzeIpvsPort} from './analyze-ipvs-port.ts';
 import {baseRuleSource, type IpvsSides, sidesOf} from './base-rule-source.ts';
-import {compareIpvs, type IpvsDifferences, serversOf} from './ipvs-differences.ts';
+import {compareIpvs, type IpvsDifferences, serversOf, type IpvsState} from './ipvs-state.ts';
 import {addressEvidence} from './ipvs-evidence.ts';
-import type {IpvsState} from './ipvs-state.ts';
 import {mergeByNode, staleServers} from './stale-servers.ts';
 
 interface IpvsFamily {

@@ -22,11 +22,10 @@ import {
 } from '../proxy-mode.ts';
 import {traceServedPort} from '../trace-served-port.ts';
 import {baseRuleDifferences} from './analyze-ipvs-base-rules.ts';
-import {outcomeOn} from '../outcomes/path-outcome.ts';
+import {outcomeOn} from '../outcomes/environment.ts';
 import type {IpvsSides} from './base-rule-source.ts';
-import {compareIpvs, type IpvsDifferences} from './ipvs-differences.ts';
+import {compareIpvs, type IpvsDifferences, hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
 import {ipvsFamily} from './ipvs-layout.ts';
-import {hostFacts, type IpvsState, readIpvsState} from './ipvs-state.ts';
 
 /** kube-proxy with the kernel's IPVS: a virtual server for each address and port of a Service, ipsets, and fixed base rules in iptables. */
 export const ipvsMode: ProxyMode = {

@@ -15,9 +15,8 @@ import {walkSide} from '../../trace/side.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import type {IpvsDifferences, MemberDifference} from './ipvs-differences.ts';
+import {type IpvsDifferences, type MemberDifference, type IpvsState, readIpvsState} from './ipvs-state.ts';
 import {addressEvidence, memberEvidence, serverEvidence} from './ipvs-evidence.ts';
-import {type IpvsState, readIpvsState} from './ipvs-state.ts';
 
 interface StaleCase extends NodeWide {
   /** The Service that an address or node port belonged to shortly before. */

@@ -16,7 +16,7 @@ import {anyPort} from '../../trace/side.ts';
 import {directProbe, whose} from '../outcomes/probes.ts';
 import {type Source, sourcesNamedIn, usualSources} from '../outcomes/sources.ts';
 import {type NftBaseRulesCase, type NftCase, type NftPortDifference, targetsOf, withChains, withSet} from './nft-case.ts';
-import {describePathOutcome, tableWalkOf} from '../outcomes/path-outcome.ts';
+import {describePathOutcome, tableWalkOf} from '../outcomes/environment.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {isServiceCIDRRule, networksIn, serviceRangeRule} from '../../expect/nftables/base-chains.ts';
 import type {Severity, Variant} from '../../model/finding.ts';

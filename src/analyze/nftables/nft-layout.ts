@@ -10,7 +10,7 @@ import type {NftRuleset, NftTable} from '../../model/nft-ruleset.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {Attribution, Beside, FamilyLayout, FamilyRules} from '../analyze-family.ts';
-import {environmentOf} from '../outcomes/environment.ts';
+import {environmentOf, tableWalkOf} from '../outcomes/environment.ts';
 import {onceAsked} from '../../model/once.ts';
 import type {PlaceOnNode} from '../symptoms/lost-rules.ts';
 import {noAddressAnswers, noNodePortAnswers, noServiceRules, withEffect} from '../symptoms/node-symptoms.ts';
@@ -25,7 +25,6 @@ import {
 } from './nft-base-rules.ts';
 import {leftoverNftChains, mergeEmptyChains, unexpectedElements} from './leftover-nft-chains.ts';
 import {type NftBaseRulesCase, type NftPortDifference, nftServiceView, targetsOf, withChains} from './nft-case.ts';
-import {tableWalkOf} from '../outcomes/path-outcome.ts';
 import {asNftExpectation, type ExpectNft, nftHypotheses} from './resolve-nft-version.ts';
 import {analyzeNftPort} from './service-port/analyze-nft-port.ts';
 import {isEntryMap, isRefusal} from './service-port/nft-semantics.ts';

@@ -8,7 +8,7 @@ import type {NftRuleset} from '../../model/nft-ruleset.ts';
 import {type Ruleset, type RuleText, ruleTextOf} from '../../model/ruleset.ts';
 import type {PortTrace, TraceStep} from '../../model/service-trace.ts';
 import {analyzeFamily} from '../analyze-family.ts';
-import {environmentOf} from '../outcomes/environment.ts';
+import {environmentOf, outcomeOn, tableWalkOf} from '../outcomes/environment.ts';
 import {
   allOf,
   askedFamilies,
@@ -25,7 +25,6 @@ import {traceServedPort} from '../trace-served-port.ts';
 import {withoutTable, nftFamily} from './nft-layout.ts';
 import {unwalkedChains} from './leftover-nft-chains.ts';
 import {pickingChain, targetsOf} from './nft-case.ts';
-import {outcomeOn, tableWalkOf} from '../outcomes/path-outcome.ts';
 import {kubeProxyTables, whyNftMisprinted} from './nft-rules.ts';
 import {type ExpectNft, resolveNftVersion} from './resolve-nft-version.ts';
 

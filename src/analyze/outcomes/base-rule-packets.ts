@@ -2,9 +2,8 @@ import type {ServedPort} from '../../model/endpoint.ts';
 import {partition, uniqueBy} from '../../model/lists.ts';
 import {onceAsked} from '../../model/once.ts';
 import type {Packet} from '../../trace/packet.ts';
-import {environmentOf} from './environment.ts';
+import {environmentOf, isSameOutcome, type PathOutcome, type Walk} from './environment.ts';
 import {connectionsTo, namedPorts, onePerShape, type PortProbe, type RulesInQuestion, shapeOf} from './outcome-changes.ts';
-import {isSameOutcome, type PathOutcome, type Walk} from './path-outcome.ts';
 import {packetOf} from './probes.ts';
 import {usualSources} from './sources.ts';
 

@@ -3,7 +3,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {entryText, throughEntry, type Entry} from '../../model/service-port.ts';
 import type {PortSymptom, SymptomList} from '../symptoms/symptom-list.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {describePathOutcome, near, type ProbeComparison, describeLoss, type PathOutcome} from './path-outcome.ts';
+import {describePathOutcome, near, type ProbeComparison, describeLoss, type PathOutcome} from './environment.ts';
 import {type Probe, whose} from './probes.ts';
 import {sourceName} from './sources.ts';
 import type {Outcome} from '../../trace/packet.ts';

@@ -1,7 +1,7 @@
 import {entryText, throughEntry} from '../../model/service-port.ts';
 import type {OutcomeCase, Evidence} from './compare-endpoints.ts';
 import {compareEndpoints, sayKeyed, compareMasquerade, endpointKinds, sayRefused, shareOfPods} from './compare-endpoints.ts';
-import {describePathOutcome, hasSameEnds, isSameOutcome, type ProbeComparison} from './path-outcome.ts';
+import {describePathOutcome, hasSameEnds, isSameOutcome, type ProbeComparison} from './environment.ts';
 import {type Probe, whose} from './probes.ts';
 
 /**

@@ -2,8 +2,7 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {OutcomeCase} from './compare-endpoints.ts';
-import {environmentOf} from './environment.ts';
-import type {BothWalks, ProbeComparison} from './path-outcome.ts';
+import {environmentOf, type BothWalks, type ProbeComparison} from './environment.ts';
 import type {Probe} from './probes.ts';
 
 /**

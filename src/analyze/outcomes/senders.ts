@@ -1,6 +1,5 @@
 import {once} from '../../model/once.ts';
-import type {NodeContext} from '../../expect/node-context.ts';
-import {addressesOfPod, podCIDRsOf, podsByNode, hasOwnAddress} from '../../expect/own-pods.ts';
+import {type NodeContext, addressesOfPod, podCIDRsOf, podsByNode, hasOwnAddress} from '../../expect/node-context.ts';
 import {bitsOf, type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '../../model/intervals.ts';

@@ -1,5 +1,5 @@
 import type {NodeContext} from '../../expect/node-context.ts';
-import {clusterIPOf} from '../../expect/cluster/service-ports.ts';
+import {clusterIPOf} from '../../expect/cluster/cluster-view.ts';
 import {honorsIPMode, writesExternalIPs} from '../../expect/cluster/proxy-versions.ts';
 import {canonicalAddress, families, familyOf} from '../../model/address.ts';
 import type {ServicePort} from '../../model/service-port.ts';

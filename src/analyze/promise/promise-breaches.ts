@@ -1,4 +1,4 @@
-import type {ClusterView} from '../../expect/cluster/cluster-view.ts';
+import {type ClusterView, proxyVersion} from '../../expect/cluster/cluster-view.ts';
 import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import {
   allows,
@@ -9,7 +9,6 @@ import {
   type PromiseInput,
   type Sender,
 } from '../../expect/cluster/promised.ts';
-import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {type Address, addressInside, type Cidr, contains, type Family, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import {hostIP, type NodeFacts} from '../../model/node/node-facts.ts';
@@ -24,7 +23,7 @@ import {
 } from '../../model/proxy-config.ts';
 import type {EntryKind, ServicePort} from '../../model/service-port.ts';
 import {type WrittenSide, writtenSide} from '../expected-side.ts';
-import {outcomeOn} from '../outcomes/path-outcome.ts';
+import {outcomeOn} from '../outcomes/environment.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import {outsideAddress, podInterface} from '../outcomes/sources.ts';
 import {isChosenByZone, promisedNode, type PromiseNode, type Shape, shapesOf, smallView} from './shapes.ts';

@@ -1,8 +1,7 @@
 import type {NodeData} from '../proxy-mode.ts';
 import {nodeObject, podsOnNode} from '../../expect/api-index.ts';
-import {ClusterView, type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
+import {ClusterView, type PortEntry, serviceKey, proxyVersion} from '../../expect/cluster/cluster-view.ts';
 import {readsEndpoints} from '../../expect/cluster/proxy-versions.ts';
-import {proxyVersion} from '../../expect/cluster/service-ports.ts';
 import {addressInside, contains, type Family, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {pushTo, uniqueBy} from '../../model/lists.ts';

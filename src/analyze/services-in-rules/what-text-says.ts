@@ -18,10 +18,8 @@ import {isTableFull, refusingHosts, stoppedPackets, switchedOff} from '../../par
 import {wholeText} from '../../parse/pasted/split-text.ts';
 import {endOfTrace, tracedPackets} from '../../parse/pasted/traced-packets.ts';
 import {servesNothing} from '../iptables/excerpt.ts';
-import {beyondRules} from './beyond-rules.ts';
-import {type TakenEntry, takenEntries} from './taken-before.ts';
-import {isWholeByServer, type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
-import {isOfServer, unmetNftRules, unmetRules} from './what-rules-say.ts';
+import {beyondRules, isWholeByServer, type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
+import {type TakenEntry, takenEntries, isOfServer, unmetNftRules, unmetRules} from './what-rules-say.ts';
 
 /** What a pasted text shows to be wrong, in a few words. */
 interface TextFact {

@@ -1,5 +1,5 @@
 import type {ServedPort} from '../../model/endpoint.ts';
-import {whyNotServed} from '../../expect/cluster/service-ports.ts';
+import {whyNotServed} from '../../expect/cluster/cluster-view.ts';
 import type {NodeContext} from '../../expect/node-context.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';

@@ -1,4 +1,4 @@
-import type {NodeContext} from '../../expect/node-context.ts';
+import {type NodeContext, portsOfPod} from '../../expect/node-context.ts';
 import {type Family, formatAddress, parseAddress} from '../../model/address.ts';
 import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
@@ -15,7 +15,7 @@ import type {NoteCondition} from '../../trace/sender-space.ts';
 import {drawnPorts} from '../../trace/run-rule.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
 import {markObstacle} from '../outcomes/kernel-obstacle.ts';
-import {collectPathOutcome, hasSameKinds, outcomeOn, type PathOutcome} from '../outcomes/path-outcome.ts';
+import {collectPathOutcome, hasSameKinds, outcomeOn, type PathOutcome} from '../outcomes/environment.ts';
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import {clientNames, type Source, type SourceKind} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
@@ -30,7 +30,6 @@ import {maySelect, PolicyRefusals} from './network-policies.ts';
 import {isOwnTable, masquerades} from './node-rule.ts';
 import {type EffectCase, effectKey, isWorse, type RuleEffect, ruleEffect, ruleKey, symptomOfNode, symptomOfPort} from './rule-effect.ts';
 import type {NodeRules} from '../proxy-mode.ts';
-import {portsOfPod} from '../../expect/own-pods.ts';
 
 export interface WalkedRules {
   readonly context: NodeContext;

@@ -3,7 +3,7 @@ import type {PodObject} from '../../model/api-objects.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import {addressesOfPod, portsOfPod} from '../../expect/own-pods.ts';
+import {addressesOfPod, portsOfPod} from '../../expect/node-context.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import type {NodeRule} from '../../trace/packet.ts';
 import {type Side, walkSide} from '../../trace/side.ts';

@@ -1,9 +1,9 @@
 import {ofPort} from '../../model/finding.ts';
-import {proxyVersion} from '../../expect/cluster/service-ports.ts';
+import {proxyVersion} from '../../expect/cluster/cluster-view.ts';
 import type {ProxyVersion} from '../../model/proxy-config.ts';
 import type {Family} from '../../model/address.ts';
 import {pushTo} from '../../model/lists.ts';
-import type {Ruleset} from '../../model/ruleset.ts';
+import {type Ruleset, matchOptionOf, type Rule, optionOf, targetOptionOf} from '../../model/ruleset.ts';
 import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
 import type {EntryTrace, PortTrace} from '../../model/service-trace.ts';
 import {countRules, whyDistrusted} from '../iptables/node-rulesets.ts';
@@ -11,7 +11,6 @@ import {unservedFromOutside} from '../outcomes/unserved-addresses.ts';
 import type {ModeAnalysis, NodeInput, ProxyMode} from '../proxy-mode.ts';
 import {withEffect} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
-import {type PortalChain, portalChains, type PortalRule, portalRules} from './portal-rules.ts';
 
 /**
  * kube-proxy's mode up to 1.1, and until 1.25 on request: rules redirect packets to a port of kube-proxy itself, which picks the endpoint.
@@ -166,4 +165,52 @@ function portalOf(port: ServicePort, rules: readonly PortalRule[]): Portal {
 /** Whether a rule matches the packets of an entry of a Service port. */
 function matchesEntry(rule: PortalRule, entry: Entry, port: ServicePort): boolean {
   return rule.port === entry.port && rule.protocol === port.protocol.toLowerCase() && rule.address === entry.address;
+}
+
+/** The chain that redirects packets of one kind of client to kube-proxy: for an address, and for a port of the node. */
+interface PortalChain {
+  readonly name: string;
+  readonly hook: 'PREROUTING' | 'OUTPUT';
+  readonly kind: 'address' | 'nodePort';
+}
+
+/** The chains of the userspace mode. Those of PREROUTING are for pods and other hosts, those of OUTPUT for the node itself. */
+export const portalChains: readonly PortalChain[] = [
+  {name: 'KUBE-PORTALS-CONTAINER', hook: 'PREROUTING', kind: 'address'},
+  {name: 'KUBE-PORTALS-HOST', hook: 'OUTPUT', kind: 'address'},
+  {name: 'KUBE-NODEPORT-CONTAINER', hook: 'PREROUTING', kind: 'nodePort'},
+  {name: 'KUBE-NODEPORT-HOST', hook: 'OUTPUT', kind: 'nodePort'},
+];
+
+/** A rule that redirects the packets of one entry to a port on which kube-proxy listens. */
+interface PortalRule {
+  readonly rule: Rule;
+  readonly chain: PortalChain;
+  /** Null for a node port. */
+  readonly address: string | null;
+  readonly port: number;
+  /** `tcp` or `udp`. */
+  readonly protocol: string;
+  /** The Service port named in the comment, without the trailing colon. */
+  readonly servicePortName: string;
+  /** The port of kube-proxy; null if the rule does not redirect to one. */
+  readonly proxyPort: number | null;
+}
+
+export function portalRules(ruleset: Ruleset): readonly PortalRule[] {
+  return portalChains.flatMap(chain => (ruleset.chain('nat', chain.name)?.rules() ?? []).map(rule => portalRule(rule, chain)));
+}
+
+function portalRule(rule: Rule, chain: PortalChain): PortalRule {
+  const to = targetOptionOf(rule, '--to-ports', '--to-destination');
+  const proxyPort = Number(to?.split(':').at(-1));
+  return {
+    rule,
+    chain,
+    protocol: optionOf(rule, '-p') ?? '',
+    address: optionOf(rule, '-d')?.replace(/\/(?:32|128)$/, '') ?? null,
+    port: Number(matchOptionOf(rule, '--dport') ?? ''),
+    servicePortName: matchOptionOf(rule, '--comment')?.replace(/:$/, '') ?? '',
+    proxyPort: Number.isInteger(proxyPort) && proxyPort > 0 ? proxyPort : null,
+  };
 }

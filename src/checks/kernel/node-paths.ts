@@ -1,6 +1,5 @@
 import {keptWith, once} from '../../model/once.ts';
-import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
-import {proxyVersion} from '../../expect/cluster/service-ports.ts';
+import {type PortEntry, proxyVersion} from '../../expect/cluster/cluster-view.ts';
 import {bitsOf, type Address, contains, families, type Family, parseAddress} from '../../model/address.ts';
 import {groupBy, partition} from '../../model/lists.ts';
 import {type BridgePorts, podPorts} from '../../model/node/bridges.ts';
@@ -13,7 +12,7 @@ import type {NodeCheckContext} from '../check.ts';
 import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import {overlaps} from '../../expect/cluster/service-range.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
-import {addressesOfPods, podCIDRsOf} from '../../expect/own-pods.ts';
+import {addressesOfPods, podCIDRsOf} from '../../expect/node-context.ts';
 import {
   crowdedLinks,
   downTunnel,

@@ -1,6 +1,6 @@
 import {heldIn, once} from '../../model/once.ts';
 import {internalIPs} from '../../expect/api-index.ts';
-import {podCIDRsOf} from '../../expect/own-pods.ts';
+import {podCIDRsOf} from '../../expect/node-context.ts';
 import {type Address, type Cidr, type Family, formatAddress, parseAddress, unidentifiedRanges} from '../../model/address.ts';
 import {intersect} from '../../model/intervals.ts';
 import {groupBy} from '../../model/lists.ts';

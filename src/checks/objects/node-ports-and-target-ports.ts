@@ -11,7 +11,7 @@ import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
 import type {ClusterContext} from '../check.ts';
 import {check} from '../catalog.ts';
 import {editService, showPods} from '../commands/commands.ts';
-import {addressesOfPod, portsOfPod} from '../../expect/own-pods.ts';
+import {addressesOfPod, portsOfPod} from '../../expect/node-context.ts';
 
 export const nodePortCollision = check('ST110', {
   *cluster(context) {

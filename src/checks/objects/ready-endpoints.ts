@@ -14,7 +14,7 @@ import {
 import {once} from '../../model/once.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
-import {addressesOfPod} from '../../expect/own-pods.ts';
+import {addressesOfPod} from '../../expect/node-context.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';

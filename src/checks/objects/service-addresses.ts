@@ -1,5 +1,5 @@
 import {writesExternalIPs} from '../../expect/cluster/proxy-versions.ts';
-import {servicePorts, whyNotServed, clusterIPOf} from '../../expect/cluster/service-ports.ts';
+import {servicePorts, whyNotServed, clusterIPOf} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family, parseCidr, canonicalAddress, familyOf, parseAddress} from '../../model/address.ts';
 import {headlessLabel, type ServiceObject, type NodeObject} from '../../model/api-objects.ts';
 import type {ServicePort} from '../../model/service-port.ts';

@@ -8,7 +8,7 @@ import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {inGroup, settingFlags, verboseFlag} from '../options/flags.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {FindingChanges, watchLines} from '../../run/watch/watch-lines.ts';
-import {escapeText} from '../../render/terminal-text.ts';
+import {escapeText} from '../../render/renderer.ts';
 import {BaseCommand} from './base-command.ts';
 import {wrongUse} from '../../run/wrong-use.ts';
 

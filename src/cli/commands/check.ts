@@ -14,12 +14,11 @@ import {
 } from '../options/flags.ts';
 import {writableFile} from '../output-file.ts';
 import {pieceRenderers, renderers} from '../../render/index.ts';
-import type {PieceRenderer} from '../../render/renderer.ts';
+import {type PieceRenderer, styleOf} from '../../render/renderer.ts';
 import {withClosingLine} from '../closing-line.ts';
 import type {Report} from '../../model/report.ts';
 import {planCheckRenderers, planExitCode} from '../../render/preview/plan-check.ts';
 import type {PreviewPlan} from '../../model/preview.ts';
-import {styleOf} from '../../render/terminal-text.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';

@@ -3,7 +3,7 @@ import {Args, Command} from '@oclif/core';
 import {checks} from '../../checks/index.ts';
 import {findingCode} from '../../run/options/evaluation-options.ts';
 import {pageText} from '../../render/explain/page-text.ts';
-import {bySeverity, styleOf, wrap} from '../../render/terminal-text.ts';
+import {bySeverity, styleOf, wrap} from '../../render/renderer.ts';
 import {wantsColor} from '../terminal.ts';
 import {outputFlags} from '../options/flags.ts';
 import {packageFile} from '../package-file.ts';

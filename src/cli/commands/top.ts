@@ -1,7 +1,7 @@
 import process from 'node:process';
 import {Flags} from '@oclif/core';
 import type {NodeTraffic, PortTotals, TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {escapeText} from '../../render/terminal-text.ts';
+import {escapeText} from '../../render/renderer.ts';
 import {topRenderers} from '../../render/top/top-table.ts';
 import {systemClock} from '../../run/clock.ts';
 import {listenForKeys} from '../../run/live-screen.ts';

@@ -16,7 +16,7 @@ import {
 import {listenForKeys} from '../../run/live-screen.ts';
 import {traceRenderers} from '../../render/trace-index.ts';
 import {type ScrolledView, watchScreen} from '../../run/watch/watch-screen.ts';
-import {escapeText} from '../../render/terminal-text.ts';
+import {escapeText} from '../../render/renderer.ts';
 import {isClosedPipe} from '../terminal.ts';
 import {BaseCommand} from './base-command.ts';
 

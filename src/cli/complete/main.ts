@@ -2,7 +2,7 @@ import {setTimeout as sleep} from 'node:timers/promises';
 import process from 'node:process';
 import {fileURLToPath} from 'node:url';
 import {parseTimeout} from '../../collect/kube/kubeconfig.ts';
-import {escapeText} from '../../render/terminal-text.ts';
+import {escapeText} from '../../render/renderer.ts';
 import {commandSpecs} from './command-spec.ts';
 import {type Candidate, complete, type Completion, type LookUp, nothing} from './complete.ts';
 

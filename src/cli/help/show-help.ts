@@ -1,5 +1,5 @@
 import process from 'node:process';
-import {wrap} from '../../render/terminal-text.ts';
+import {wrap} from '../../render/renderer.ts';
 import {asksForHelp} from '../command-line.ts';
 import {packageJson} from '../built-manifest.ts';
 import {type ArgumentParts, type CommandParts, type FlagParts, commandSpecs} from '../complete/command-spec.ts';

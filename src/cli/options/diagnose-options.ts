@@ -1,4 +1,4 @@
-import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
+import type {DiagnoseOptions} from '../../diagnosis/diagnose-node.ts';
 import type {NodeObject} from '../../model/api-objects.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {shellWord, withoutPassword} from '../../model/text.ts';

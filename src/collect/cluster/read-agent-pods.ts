@@ -9,7 +9,7 @@ import type {NodeInfo} from '../node/transport.ts';
 import {configMapShape, podShape} from '../objects/api-shapes.ts';
 import {agentsOn} from '../transports/host-agents.ts';
 import {ClusterReader} from './cluster-reader.ts';
-import {portsOfPod} from '../../expect/own-pods.ts';
+import {portsOfPod} from '../../expect/node-context.ts';
 
 interface PodsReading {
   /** Null if no list could be read. */

@@ -5,9 +5,8 @@ import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {Hypothesis} from '../node-context.ts';
 import {categorizeEndpoints, type NodeTopology} from './categorize-endpoints.ts';
-import type {ClusterView} from './cluster-view.ts';
+import {type ClusterView, proxyVersion} from './cluster-view.ts';
 import {possibleEndpoints} from './endpoint-sets.ts';
-import {proxyVersion} from './service-ports.ts';
 
 export interface PortsInput {
   readonly view: ClusterView;

@@ -2,8 +2,8 @@ import {type Family, families, parseAddress, parseCidr} from '../../model/addres
 import {once} from '../../model/once.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
-import {podCIDRsOf} from '../own-pods.ts';
-import {clusterIPOf} from './service-ports.ts';
+import {podCIDRsOf} from '../node-context.ts';
+import {clusterIPOf} from './cluster-view.ts';
 
 interface ServiceRange extends AddressInterval {
   readonly text: string;

@@ -1,6 +1,5 @@
 import {bitsOf} from '../../model/address.ts';
-import type {NodeContext} from '../node-context.ts';
-import {nodePortDestinations} from '../node-context.ts';
+import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
 import {localSource} from './service-rules.ts';
 import {

@@ -2,7 +2,7 @@ import {namespacedName, someOf} from '../../model/text.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import type {Advice} from '../../model/preview.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
-import type {NodeSetup} from '../node-setup.ts';
+import type {NodeSetup} from '../sides.ts';
 import {type Family, parseCidr, contains, families} from '../../model/address.ts';
 import {nodesInRanges} from '../../expect/cluster/service-range.ts';
 import {droppedRanges} from '../../expect/nftables/base-chains.ts';

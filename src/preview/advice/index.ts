@@ -6,8 +6,7 @@ import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {namespacedName} from '../../model/text.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {countOf} from '../../parse/kube-proxy/kube-proxy-state.ts';
-import type {NodeSetup} from '../node-setup.ts';
-import {expectedSide, thirdPartyTexts} from '../sides.ts';
+import {type NodeSetup, expectedSide, thirdPartyTexts} from '../sides.ts';
 import {advise, type AdviceCase, externalAddresses, namesOf, type NodeAdvice, checkByHand, serviceRange} from './advice-case.ts';
 
 /** Effects that no single packet shows: in operation, and at the moment of the switch. Empty if nothing changes. */

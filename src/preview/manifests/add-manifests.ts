@@ -1,5 +1,5 @@
 import {append} from '../../model/lists.ts';
-import {notServed} from '../../expect/cluster/service-ports.ts';
+import {notServed} from '../../expect/cluster/cluster-view.ts';
 import {canonicalAddress, type Family, familyOf} from '../../model/address.ts';
 import type {EndpointSliceObject, NodeObject, ServiceObject, ServicePortSpec, ServiceSpec, SlicePort} from '../../model/api-objects.ts';
 import {sliceService} from '../../model/endpoint.ts';

@@ -17,7 +17,7 @@ import type {ExpectedRules, FamilyRules, IpvsText, NftChainText, NftSetText, Nft
 import type {NftHook} from '../../model/nft-ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {priorityText} from '../../parse/nftables/nft-dump-chain.ts';
-import {type NodeSetup, refusedSettings} from '../node-setup.ts';
+import {type NodeSetup, refusedSettings} from '../sides.ts';
 
 interface ExpectedRulesInput {
   readonly setup: NodeSetup;

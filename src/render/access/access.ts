@@ -3,8 +3,7 @@ import {type AccessReport, isUrl, missing, type Permission, resourceText, type R
 import {groupBy} from '../../model/lists.ts';
 import {plural} from '../../model/text.ts';
 import {schemaVersion, toJson, toYaml} from '../json.ts';
-import type {RenderOptions} from '../renderer.ts';
-import {escapeText, type Style, styleOf, wrapLines, plainTable} from '../terminal-text.ts';
+import {type RenderOptions, escapeText, type Style, styleOf, wrapLines, plainTable} from '../renderer.ts';
 
 type AccessRenderer = (report: AccessReport, options: Pick<RenderOptions, 'color' | 'width'>) => string;
 

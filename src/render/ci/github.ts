@@ -1,10 +1,8 @@
 import {severities, type Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
-import {escapeText, styleOf} from '../terminal-text.ts';
-import {nodeList} from '../names-of-nodes.ts';
-import {causeBlocks, type FindingBlock, freshFindings, severityOf} from '../finding-blocks.ts';
+import {escapeText, styleOf, readTime, type Renderer} from '../renderer.ts';
+import {nodeList, causeBlocks, type FindingBlock, freshFindings, severityOf} from '../finding-blocks.ts';
 import {blockPlaces, blockTexts, effectsText, whomAndSince} from '../block-texts.ts';
-import {readTime, type Renderer} from '../renderer.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {waitText} from '../table/sections.ts';
 import {plural} from '../../model/text.ts';

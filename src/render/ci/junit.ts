@@ -4,8 +4,7 @@ import {causeBlocks} from '../finding-blocks.ts';
 import {type Cause, outdatedNodes} from '../headline.ts';
 import {findingTexts} from '../table/finding-text.ts';
 import {markup} from '../markup.ts';
-import {originOf, provenanceRows, readTime, type Renderer, type RenderOptions} from '../renderer.ts';
-import {styleOf} from '../terminal-text.ts';
+import {originOf, provenanceRows, readTime, type Renderer, type RenderOptions, styleOf} from '../renderer.ts';
 import {waitText} from '../table/sections.ts';
 import {namespacedName} from '../../model/text.ts';
 

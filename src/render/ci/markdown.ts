@@ -3,13 +3,11 @@ import type {Finding} from '../../model/finding.ts';
 import type {WaitReport} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine, tableName} from '../trace-words.ts';
-import {escapeText, styleOf} from '../terminal-text.ts';
-import {nodeList} from '../names-of-nodes.ts';
-import {causeBlocks, type FindingBlock, loudFindings, severityOf, spreadBlocks} from '../finding-blocks.ts';
+import {escapeText, styleOf, provenanceRows, readTime, type Renderer, type RenderOptions} from '../renderer.ts';
+import {nodeList, causeBlocks, type FindingBlock, loudFindings, severityOf, spreadBlocks} from '../finding-blocks.ts';
 import {blockPlaces, blockTexts, commandsByPlace, effectsText, whomAndSince} from '../block-texts.ts';
 import {docsOf} from '../json.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
-import {provenanceRows, readTime, type Renderer, type RenderOptions} from '../renderer.ts';
 import {convergedText} from '../table/sections.ts';
 
 /** For a comment on a pull request: the verdict, a table of the findings, and the folded evidence of each. */

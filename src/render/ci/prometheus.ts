@@ -1,7 +1,6 @@
 import type {Report} from '../../model/report.ts';
-import {escapeText} from '../terminal-text.ts';
+import {escapeText, type Renderer} from '../renderer.ts';
 import {outdatedNodes} from '../headline.ts';
-import type {Renderer} from '../renderer.ts';
 
 /** Prometheus' text format: findings by code, node and Service, and what was checked. All are gauges of one run. */
 export const prometheus: Renderer = report =>

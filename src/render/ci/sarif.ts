@@ -9,8 +9,7 @@ import {namespacedName, plural} from '../../model/text.ts';
 import {olderText} from '../block-texts.ts';
 import {causeBlocks, freshFindings, membersOf} from '../finding-blocks.ts';
 import {docsOf, toJson} from '../json.ts';
-import type {Renderer} from '../renderer.ts';
-import {escapeText} from '../terminal-text.ts';
+import {type Renderer, escapeText} from '../renderer.ts';
 
 /**
  * SARIF 2.1.0 for GitHub code scanning and other dashboards: a rule for each code found, a result for each finding; of those that have one

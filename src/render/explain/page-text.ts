@@ -1,4 +1,4 @@
-import {type Style, padded, styleOf, visibleLength, wrap} from '../terminal-text.ts';
+import {type Style, padded, styleOf, visibleLength, wrap} from '../renderer.ts';
 
 interface PageOptions {
   readonly color: boolean;

@@ -1,8 +1,6 @@
 import type {Report} from '../../model/report.ts';
-import {groupFindings} from '../finding-blocks.ts';
-import {nodeList} from '../names-of-nodes.ts';
-import type {Renderer} from '../renderer.ts';
-import {escapeText, styleOf} from '../terminal-text.ts';
+import {groupFindings, nodeList} from '../finding-blocks.ts';
+import {type Renderer, escapeText, styleOf} from '../renderer.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {type GraphArrow, type GraphBox, type TraceGraph, traceGraphs, type GraphOptions} from './trace-graph.ts';
 

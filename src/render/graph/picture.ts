@@ -5,7 +5,7 @@ import type {RuleText} from '../../model/ruleset.ts';
 import {type Entry, entryText} from '../../model/service-port.ts';
 import {type CountedRule, type EndpointTrace, type EntryTrace, isFaulty, type Mark, type PortTrace} from '../../model/service-trace.ts';
 import {namespacedName} from '../../model/text.ts';
-import {escapeText} from '../terminal-text.ts';
+import {escapeText} from '../renderer.ts';
 import {dumpLine, endText, noRulesText, packetsText, percent, shouldBe, unservedName} from '../trace-words.ts';
 import {
   chooseEndpoints,

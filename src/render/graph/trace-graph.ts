@@ -1,7 +1,7 @@
 import {largest, groupBy, pushTo} from '../../model/lists.ts';
 import {type PortTrace, type EndpointTrace, type EntryTrace, isFaulty, type Mark} from '../../model/service-trace.ts';
-import {escapeText} from '../terminal-text.ts';
-import {nodeList} from '../names-of-nodes.ts';
+import {escapeText} from '../renderer.ts';
+import {nodeList} from '../finding-blocks.ts';
 import {
   noRulesText,
   ofFirstNode,

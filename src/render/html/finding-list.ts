@@ -2,10 +2,9 @@ import {type Finding, severities} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {namespacedName, plural, someOf} from '../../model/text.ts';
-import {causeBlocks, type FindingBlock, type FindingGroup, portText, severityOf, spreadBlock} from '../finding-blocks.ts';
+import {causeBlocks, type FindingBlock, type FindingGroup, portText, severityOf, spreadBlock, nodeList} from '../finding-blocks.ts';
 import {blockPlaces, blockTexts, commandsByPlace, effectsText, messageOf, whomAndSince} from '../block-texts.ts';
 import {docsOf} from '../json.ts';
-import {nodeList} from '../names-of-nodes.ts';
 import {dumpLine, tableName} from '../trace-words.ts';
 import {type Html, html, nothing} from '../markup.ts';
 

@@ -1,8 +1,7 @@
 import {createHash} from 'node:crypto';
 import type {Report, NodeReport, NodeWait} from '../../model/report.ts';
 import {graphStyle} from '../graph/svg.ts';
-import {type RenderOptions, provenanceRows} from '../renderer.ts';
-import {styleOf} from '../terminal-text.ts';
+import {type RenderOptions, provenanceRows, styleOf} from '../renderer.ts';
 import {verdictLine} from '../verdict-line.ts';
 import {type Html, html, made, nothing} from '../markup.ts';
 import {plural} from '../../model/text.ts';

@@ -4,12 +4,10 @@ import type {NodeReport, Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {entryText} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
-import {type FindingGroup, groupFindings, loudFindings} from '../finding-blocks.ts';
+import {type FindingGroup, groupFindings, loudFindings, nodeList} from '../finding-blocks.ts';
 import {outdatedNodes} from '../headline.ts';
 import {docsOf, toYaml} from '../json.ts';
-import {nodeList} from '../names-of-nodes.ts';
-import type {Renderer, RenderOptions} from '../renderer.ts';
-import {escapeText} from '../terminal-text.ts';
+import {type Renderer, type RenderOptions, escapeText} from '../renderer.ts';
 
 /** Objects of OpenReports, as YAML for `kubectl apply --server-side -f -`: a Report for each namespace, and a ClusterReport. */
 export const openreports: Renderer = (report, options) =>

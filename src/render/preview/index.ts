@@ -2,8 +2,7 @@ import type {Advice, Preview, PreviewChange, PreviewOutcome} from '../../model/p
 import {provenanceMarkdown} from '../ci/markdown.ts';
 import {entryFields, place, schemaVersion, toJson, toYaml} from '../json.ts';
 import {markup, type Html, html, nothing} from '../markup.ts';
-import {originOf, type RenderOptions} from '../renderer.ts';
-import {escapeText, styleOf, wrap, wrapLines, plainTable} from '../terminal-text.ts';
+import {originOf, type RenderOptions, escapeText, styleOf, wrap, wrapLines, plainTable} from '../renderer.ts';
 import {isBlocking, isLoss, type PreviewText, previewText, summarizePreview} from './preview-text.ts';
 import {page, provenanceHtml} from '../html/page.ts';
 

@@ -1,7 +1,7 @@
 import type {ForetoldChange, PlanCheck, PlanNode} from '../../model/preview.ts';
 import {plural} from '../../model/text.ts';
 import {schemaVersion, toJson, toYaml} from '../json.ts';
-import {nodeList} from '../names-of-nodes.ts';
+import {nodeList} from '../finding-blocks.ts';
 import {originOf, type RenderOptions} from '../renderer.ts';
 import {changeObject, previewTable} from './index.ts';
 import {changeItems, outcomesText, type PreviewText} from './preview-text.ts';

@@ -11,7 +11,7 @@ import {
 } from '../../model/preview.ts';
 import {entryText, entryNames} from '../../model/service-port.ts';
 import {namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
-import {nodeList} from '../names-of-nodes.ts';
+import {nodeList} from '../finding-blocks.ts';
 
 /** A preview as titles with paragraphs, for every text format. */
 export interface PreviewText {

@@ -1,5 +1,5 @@
 import type {ExpectedRules, FamilyRules, IpvsText, NftChainText, NftSetText, NftTableText, RuleTable} from '../../model/expected-rules.ts';
-import {escapeUnsafe} from '../terminal-text.ts';
+import {escapeUnsafe} from '../renderer.ts';
 import {schemaVersion, toJson} from '../json.ts';
 
 /** The formats of `rules`: each can be loaded by a tool. */

@@ -1,12 +1,10 @@
 import type {BundleDiff, ChangeKind, EndpointChange, FieldChange, FindingChange, RulesChange} from '../../model/findings/bundle-diff.ts';
 import type {ServiceName} from '../../model/finding.ts';
-import {bySeverity, escapeText, type Style, styleOf, wrap, wrapLines} from '../terminal-text.ts';
-import {nodeList} from '../names-of-nodes.ts';
+import {bySeverity, escapeText, type Style, styleOf, wrap, wrapLines, type RenderOptions} from '../renderer.ts';
+import {nodeList, causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import {findingObject, schemaVersion, toJson, toYaml} from '../json.ts';
-import type {RenderOptions} from '../renderer.ts';
 import type {PortTraffic} from '../../model/traffic/traffic-report.ts';
 import {portLabel, rateText, shareText, trafficObject} from '../top/top-table.ts';
-import {causeBlocks, type FindingBlock, spreadBlocks} from '../finding-blocks.ts';
 import {blockSentence} from '../block-texts.ts';
 import {causesOf} from '../headline.ts';
 import {largest, pushTo} from '../../model/lists.ts';

@@ -1,9 +1,8 @@
 import {docsOf} from '../json.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {bySeverity, escapeText, type Style, styleOf, proseWidth, wrap} from '../terminal-text.ts';
-import {nodeList} from '../names-of-nodes.ts';
-import {causeBlocks, type FindingBlock, type FindingGroup, loudFindings, spreadBlocks} from '../finding-blocks.ts';
+import {bySeverity, escapeText, type Style, styleOf, proseWidth, wrap} from '../renderer.ts';
+import {nodeList, causeBlocks, type FindingBlock, type FindingGroup, loudFindings, spreadBlocks} from '../finding-blocks.ts';
 import {blockPlaces, blockTexts, effectsText, groupCommands, hitsOf, programOf, sinceOf} from '../block-texts.ts';
 import type {Finding} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';

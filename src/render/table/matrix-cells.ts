@@ -3,9 +3,8 @@ import {type Finding, severities, type Severity, type Variant} from '../../model
 import {affectsAllServices, concernsFamily, namesServices, type Report, type ReportedService} from '../../model/report.ts';
 import {groupBy, partition, pushTo, uniqueBy} from '../../model/lists.ts';
 import {namespacedName, plural} from '../../model/text.ts';
-import {causeBlocks, compareOrders, type FindingGroup, loudFindings} from '../finding-blocks.ts';
-import {isIPv4, nodeList, nodeRanges, rangesText} from '../names-of-nodes.ts';
-import {escapeText} from '../terminal-text.ts';
+import {causeBlocks, compareOrders, type FindingGroup, loudFindings, isIPv4, nodeList, nodeRanges, rangesText} from '../finding-blocks.ts';
+import {escapeText} from '../renderer.ts';
 
 /** Nodes with the same cells. */
 export interface NodeGroup {

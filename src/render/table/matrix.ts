@@ -2,7 +2,7 @@ import {append, largest} from '../../model/lists.ts';
 import {plural} from '../../model/text.ts';
 import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
-import {bySeverity, escapeText, type Style, visibleLength, wrap} from '../terminal-text.ts';
+import {bySeverity, escapeText, type Style, visibleLength, wrap} from '../renderer.ts';
 import {
   causedText,
   emptyCell,

@@ -2,10 +2,9 @@ import {largest} from '../../model/lists.ts';
 import type {PacketAnswer} from '../../analyze/packet-query.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import {dumpLine, percent, tableName} from '../trace-words.ts';
-import {escapeText, type Style, styleOf, wrap, wrapLines} from '../terminal-text.ts';
+import {escapeText, type Style, styleOf, wrap, wrapLines, type RenderOptions} from '../renderer.ts';
 import {place, schemaVersion, toJson, toYaml} from '../json.ts';
-import {nodeList} from '../names-of-nodes.ts';
-import type {RenderOptions} from '../renderer.ts';
+import {nodeList} from '../finding-blocks.ts';
 import {joinHostPort} from '../../model/address.ts';
 
 /** Renders what nodes do to a packet: one node gives one object in JSON and YAML, several give a list. */

@@ -1,8 +1,8 @@
 import {pushTo} from '../../model/lists.ts';
 import type {NodeWait, Report, WaitReport} from '../../model/report.ts';
 import {plural} from '../../model/text.ts';
-import {nodeList} from '../names-of-nodes.ts';
-import {escapeText, plainTable, type Style, wrap} from '../terminal-text.ts';
+import {nodeList} from '../finding-blocks.ts';
+import {escapeText, plainTable, type Style, wrap} from '../renderer.ts';
 import {secondsText} from '../verdict-line.ts';
 
 interface WaitSectionOptions {

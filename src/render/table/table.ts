@@ -1,14 +1,13 @@
 import {append} from '../../model/lists.ts';
 import type {NodeReport, Report} from '../../model/report.ts';
 import type {NodeLag} from '../../model/state-history.ts';
-import {escapeText, type Style, styleOf, wrapLines} from '../terminal-text.ts';
+import {escapeText, type Style, styleOf, wrapLines, readTime, type Renderer, type RenderOptions} from '../renderer.ts';
 import {findingTexts, shownFindings} from './finding-text.ts';
 import {matrix} from './matrix.ts';
 import {notReadSection, waitSection} from './sections.ts';
 import {partialReading, secondsText, verdictLine} from '../verdict-line.ts';
-import {readTime, type Renderer, type RenderOptions} from '../renderer.ts';
 import {plural, someOf} from '../../model/text.ts';
-import {nodeList} from '../names-of-nodes.ts';
+import {nodeList} from '../finding-blocks.ts';
 
 /** The verdict, Services against nodes, and the findings with their evidence. Infos are only counted. */
 export const table: Renderer = (report, options) => sections(report, options, false);

@@ -11,16 +11,14 @@ import {
   type TraceStep,
   type UnservedAddress,
 } from '../../model/service-trace.ts';
-import {escapeText, type Style, styleOf, visibleLength, wrapLines, plainTable} from '../terminal-text.ts';
+import {escapeText, type Style, styleOf, visibleLength, wrapLines, plainTable, type Renderer} from '../renderer.ts';
 import {findingTexts, shownFindings} from './finding-text.ts';
-import {nodeList} from '../names-of-nodes.ts';
+import {nodeList, loudFindings} from '../finding-blocks.ts';
 import {notReadSection} from './sections.ts';
 import {isOfTrace} from '../graph/picture.ts';
-import {loudFindings} from '../finding-blocks.ts';
 import {chooseEndpoints, groupNodes, portsOf, shareOf} from '../graph/trace-graph.ts';
 import {type Report, onlyRules, printedByNft} from '../../model/report.ts';
 import {partialReading, verdictLine} from '../verdict-line.ts';
-import type {Renderer} from '../renderer.ts';
 import {dumpLine, endText, ofFirstNode, packetsText, percent, portAndProtocol, portName, shouldBe, unservedText} from '../trace-words.ts';
 import {plural} from '../../model/text.ts';
 

@@ -8,8 +8,7 @@ import type {
   PortTotals,
 } from '../../model/traffic/traffic-report.ts';
 import {largest, partition, pushTo} from '../../model/lists.ts';
-import {escapeText, type Style, styleOf, proseWidth, visibleLength, wrap, plainTable} from '../terminal-text.ts';
-import type {RenderOptions} from '../renderer.ts';
+import {escapeText, type Style, styleOf, proseWidth, visibleLength, wrap, plainTable, type RenderOptions} from '../renderer.ts';
 import {findingTexts} from '../table/finding-text.ts';
 import {findingObject, schemaVersion, toJson} from '../json.ts';
 import {percent} from '../trace-words.ts';

@@ -20,7 +20,7 @@ import type {SnapshotRecord} from '../../collect/bundle/snapshot-record.ts';
 import {plural} from '../../model/text.ts';
 import type {NameKind} from '../../redact/names.ts';
 import {Redaction, type RedactionSummary} from '../../redact/redaction.ts';
-import {escapeText} from '../../render/terminal-text.ts';
+import {escapeText} from '../../render/renderer.ts';
 import {wrongUse} from '../wrong-use.ts';
 
 interface CaptureRun {

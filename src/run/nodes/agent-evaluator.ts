@@ -3,7 +3,7 @@ import pLimit from 'p-limit';
 import type {AgentTokens, AgentPlace} from '../../collect/agents/agent-tokens.ts';
 import {type AgentReply, askAgent} from '../../collect/agents/ask-agent.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
-import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
+import type {OpenDiagnosis} from '../../diagnosis/diagnose-node.ts';
 import type {NodeObject, ServiceObject, PodObject} from '../../model/api-objects.ts';
 import {sliceService} from '../../model/endpoint.ts';
 import {type AgentResult, maxAge, maxClockSkew, type SeenVersions} from '../../model/node-result.ts';

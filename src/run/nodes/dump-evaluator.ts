@@ -2,7 +2,7 @@ import {setImmediate as turn} from 'node:timers/promises';
 import type {CollectedNode, Transport, NodeInfo, NodeShell} from '../../collect/node/transport.ts';
 import {earlyCommands} from '../../collect/node/collect-node.ts';
 import type {RequestedEntries} from '../../collect/node/read-chains.ts';
-import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
+import type {OpenDiagnosis} from '../../diagnosis/diagnose-node.ts';
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import {fileText, type ApiObjects, type Problem} from '../../model/snapshot.ts';
 import {gracePeriod, healthTimeout, type ReadTime, type StateHistory} from '../../model/state-history.ts';

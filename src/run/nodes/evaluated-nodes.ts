@@ -1,4 +1,4 @@
-import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
+import type {OpenDiagnosis} from '../../diagnosis/diagnose-node.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import {whyWithoutKubeProxy} from '../../model/node/node-facts.ts';

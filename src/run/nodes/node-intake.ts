@@ -1,7 +1,7 @@
 import {ciliumAgentTable} from '../../model/proxy-config.ts';
 import type {CollectedNode, NodeInfo, Transport} from '../../collect/node/transport.ts';
 import {defaultDebugNamespace, removeLeftovers} from '../../collect/transports/debug.ts';
-import type {OpenDiagnosis} from '../../diagnosis/diagnosis-options.ts';
+import type {OpenDiagnosis} from '../../diagnosis/diagnose-node.ts';
 import {groupBy} from '../../model/lists.ts';
 import type {Problem, UnreadNode} from '../../model/snapshot.ts';
 import type {NodeReading} from '../../model/state-history.ts';

@@ -1,5 +1,5 @@
 import {checks} from '../../checks/index.ts';
-import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
+import type {DiagnoseOptions} from '../../diagnosis/diagnose-node.ts';
 import type {ConfigOverrides} from '../../expect/proxy-config.ts';
 import {parseCidr} from '../../model/address.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';

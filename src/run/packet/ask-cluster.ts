@@ -8,7 +8,7 @@ import {canonicalAddress} from '../../model/address.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
-import {escapeText} from '../../render/terminal-text.ts';
+import {escapeText} from '../../render/renderer.ts';
 import {clearLeftovers, collectFrom} from '../nodes/node-intake.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {unlessAborted} from '../../collect/unless-aborted.ts';

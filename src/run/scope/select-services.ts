@@ -1,6 +1,6 @@
 import type {PodObject, ServiceObject, ServicePortSpec, NodeObject} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
-import {escapeText} from '../../render/terminal-text.ts';
+import {escapeText} from '../../render/renderer.ts';
 import {canonicalAddress} from '../../model/address.ts';
 import {partition} from '../../model/lists.ts';
 import {matchesSelector, parseSelector} from './choose-nodes.ts';

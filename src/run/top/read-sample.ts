@@ -5,9 +5,8 @@ import type {Family} from '../../model/address.ts';
 import {ConntrackCounter, type ConntrackCounts} from '../../parse/conntrack.ts';
 import {NatCounterReader, type NatCounters} from '../../parse/iptables/nat-counters.ts';
 import {type IpvsStats, parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
-import type {NodeSample} from '../../traffic/measure-port.ts';
+import {type NodeSample, destinationAddresses, wantedChains, wantedConnections} from '../../traffic/measure-port.ts';
 import type {NodeSurvey} from '../../traffic/node-survey.ts';
-import {destinationAddresses, wantedChains, wantedConnections} from '../../traffic/wanted-counters.ts';
 import type {Clock} from '../clock.ts';
 
 interface SampleRun {

@@ -1,5 +1,5 @@
 import {Diagnosis} from '../../diagnosis/diagnosis.ts';
-import type {DiagnoseOptions} from '../../diagnosis/diagnosis-options.ts';
+import type {DiagnoseOptions} from '../../diagnosis/diagnose-node.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/address.ts';
 import {iptablesFiles, type NodeDump, type Snapshot} from '../../model/snapshot.ts';
@@ -9,10 +9,9 @@ import {ConntrackCounter, type ConntrackCounts} from '../../parse/conntrack.ts';
 import {NatCounterReader, type NatCounters} from '../../parse/iptables/nat-counters.ts';
 import {hasCounters} from '../../parse/iptables/rule-counters.ts';
 import {parseIpvsadmStats} from '../../parse/ipvs/ipvsadm-stats.ts';
-import type {NodeSample} from '../../traffic/measure-port.ts';
+import {type NodeSample, wantedChains, wantedConnections} from '../../traffic/measure-port.ts';
 import {type NodeSurvey, surveyNode, unreadSurvey} from '../../traffic/node-survey.ts';
 import {type NodeRead, trafficReport} from '../../traffic/measure-traffic.ts';
-import {wantedChains, wantedConnections} from '../../traffic/wanted-counters.ts';
 
 /** The totals of one bundle, or the difference between two of the same cluster, the older one first. */
 export function topOfBundles(

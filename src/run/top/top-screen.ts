@@ -1,6 +1,6 @@
 import process from 'node:process';
 import type {EndpointTraffic, PortTraffic, TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {styleOf, visibleLength} from '../../render/terminal-text.ts';
+import {styleOf, visibleLength} from '../../render/renderer.ts';
 import {topTable, answerLine, portLabel} from '../../render/top/top-table.ts';
 import {FilterField, liveScreen, type ScreenSize} from '../live-screen.ts';
 

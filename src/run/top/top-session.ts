@@ -3,7 +3,7 @@ import {gracePeriod} from '../../model/state-history.ts';
 import type {ClusterScope} from '../../collect/cluster/cluster-reader.ts';
 import {collectNode} from '../../collect/node/collect-node.ts';
 import {type CollectedNode, CommandFailed, type NodeInfo, type NodeShell, type Transport} from '../../collect/node/transport.ts';
-import type {DiagnoseOptions, NodeSurroundings} from '../../diagnosis/diagnosis-options.ts';
+import type {DiagnoseOptions, NodeSurroundings} from '../../diagnosis/diagnose-node.ts';
 import {ClusterView} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family} from '../../model/address.ts';
 import {iptablesFiles, type ApiObjects} from '../../model/snapshot.ts';

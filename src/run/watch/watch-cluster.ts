@@ -12,7 +12,7 @@ import {printOf} from '../service-history.ts';
 import {serviceShape} from '../../collect/objects/api-shapes.ts';
 import {ObjectWatch, type ObjectWatchOptions, StringPool} from '../../collect/watch/object-watch.ts';
 import {maxWatchedPlaces, servicesPath, watchedPlaces} from '../../collect/watch/service-watches.ts';
-import {whyNotServed} from '../../expect/cluster/service-ports.ts';
+import {whyNotServed} from '../../expect/cluster/cluster-view.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import {newestProxy} from '../../model/proxy-config.ts';
 import {namespacedName} from '../../model/text.ts';

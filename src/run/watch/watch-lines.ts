@@ -1,11 +1,10 @@
 import type {Report} from '../../model/report.ts';
 import {blockSentence} from '../../render/block-texts.ts';
-import {nodeList} from '../../render/names-of-nodes.ts';
-import {bySeverity, escapeText, type Style, styleOf} from '../../render/terminal-text.ts';
+import {nodeList, causeBlocks, type FindingBlock} from '../../render/finding-blocks.ts';
+import {bySeverity, escapeText, type Style, styleOf} from '../../render/renderer.ts';
 import {secondsText, verdictLine} from '../../render/verdict-line.ts';
 import {type Finding, identityOf} from '../../model/finding.ts';
 import {namespacedName} from '../../model/text.ts';
-import {causeBlocks, type FindingBlock} from '../../render/finding-blocks.ts';
 import type {PassingService} from './watch-cluster.ts';
 
 /** Where `watch` shows its results. */

@@ -7,9 +7,8 @@ import type {ExpectedTable} from '../../../src/expect/nftables/expected-table.ts
 import {nodeFacts} from '../../../src/expect/node-facts.ts';
 import {resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
 import {asNftExpectation} from '../../../src/analyze/nftables/resolve-nft-version.ts';
-import {tableWalkOf} from '../../../src/analyze/outcomes/path-outcome.ts';
+import {tableWalkOf, isSameOutcome} from '../../../src/analyze/outcomes/environment.ts';
 import {probeWalks} from '../../../src/analyze/outcomes/probes-to-walk.ts';
-import {isSameOutcome} from '../../../src/analyze/outcomes/path-outcome.ts';
 import {probesFor} from '../../../src/analyze/outcomes/probes.ts';
 import {families} from '../../../src/model/address.ts';
 import type {NftRuleset, NftTable} from '../../../src/model/nft-ruleset.ts';

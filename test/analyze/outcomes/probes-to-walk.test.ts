@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import type {PathOutcome} from '../../../src/analyze/outcomes/path-outcome.ts';
+import type {PathOutcome} from '../../../src/analyze/outcomes/environment.ts';
 import type {Probe} from '../../../src/analyze/outcomes/probes.ts';
 import {probesToWalk} from '../../../src/analyze/outcomes/probes-to-walk.ts';
 

@@ -2,7 +2,7 @@ import {expect, test} from 'vitest';
 import {sourcesFor} from '../../../src/analyze/outcomes/sources.ts';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../../src/expect/iptables/expect-ruleset.ts';
-import {nodeSetup} from '../../../src/preview/node-setup.ts';
+import {nodeSetup} from '../../../src/preview/sides.ts';
 import {nodeDump} from '../../cluster.ts';
 import {unusualServices} from '../../unusual-services.ts';
 

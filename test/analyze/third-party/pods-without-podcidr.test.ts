@@ -1,6 +1,6 @@
 /** Where the network plugin gives out addresses, Nodes have no podCIDR: pods, endpoints and routes tell who is on a node. */
 import {expect, test} from 'vitest';
-import {ownPods} from '../../../src/expect/own-pods.ts';
+import {ownPods} from '../../../src/expect/node-context.ts';
 import {noNetworkFacts} from '../../../src/model/node/node-facts.ts';
 import {parseLinks, parseRoutes} from '../../../src/parse/network-facts.ts';
 import {withRule} from '../../editable-dump.ts';

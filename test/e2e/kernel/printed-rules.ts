@@ -2,7 +2,7 @@ import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
 import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
 import {families} from '../../../src/model/address.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
-import {nodeSetup} from '../../../src/preview/node-setup.ts';
+import {nodeSetup} from '../../../src/preview/sides.ts';
 import {expectedRules} from '../../../src/preview/rules/write-expected-rules.ts';
 import {rulesRenderers} from '../../../src/render/rules/index.ts';
 

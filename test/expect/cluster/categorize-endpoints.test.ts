@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {categorizeEndpoints, topologyMode} from '../../../src/expect/cluster/categorize-endpoints.ts';
 import {endpointSet} from '../../../src/expect/cluster/endpoint-sets.ts';
-import {servicePorts} from '../../../src/expect/cluster/service-ports.ts';
+import {servicePorts} from '../../../src/expect/cluster/cluster-view.ts';
 import type {ServiceSpec, SliceEndpoint} from '../../../src/model/api-objects.ts';
 import type {Endpoint} from '../../../src/model/endpoint.ts';
 import {endpoint, gone, leaving, service, slice} from '../../cluster.ts';

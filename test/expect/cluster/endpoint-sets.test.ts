@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {endpointSet, endpointSetOfEndpoints, possibleEndpoints, sliceOwner} from '../../../src/expect/cluster/endpoint-sets.ts';
-import {servicePorts} from '../../../src/expect/cluster/service-ports.ts';
+import {servicePorts} from '../../../src/expect/cluster/cluster-view.ts';
 import type {EndpointSliceObject, EndpointsObject, ServicePortSpec} from '../../../src/model/api-objects.ts';
 import {podOf} from '../../../src/model/endpoint.ts';
 import type {Family} from '../../../src/model/address.ts';

@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {clusterIPOf, servicePorts, whyNotServed} from '../../../src/expect/cluster/service-ports.ts';
+import {clusterIPOf, servicePorts, whyNotServed} from '../../../src/expect/cluster/cluster-view.ts';
 import type {ServiceSpec} from '../../../src/model/api-objects.ts';
 import {service} from '../../cluster.ts';
 import {proxyVersion, version} from '../../kube-proxy.ts';

@@ -3,10 +3,9 @@ import {micromark} from 'micromark';
 import {gfm, gfmHtml} from 'micromark-extension-gfm';
 import {describe, expect, test} from 'vitest';
 import type {Report} from '../../../src/model/report.ts';
-import {escapeText} from '../../../src/render/terminal-text.ts';
+import {escapeText, type RenderOptions} from '../../../src/render/renderer.ts';
 import {causeBlocks, groupFindings, spreadBlocks} from '../../../src/render/finding-blocks.ts';
 import {markdown} from '../../../src/render/ci/markdown.ts';
-import type {RenderOptions} from '../../../src/render/renderer.ts';
 import {loud, reports} from '../real-reports.ts';
 import {findingOf, numbered, plain, reportOf, ruleOf} from '../report.ts';
 

@@ -2,7 +2,7 @@ import {readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {expect, test} from 'vitest';
 import {pageText} from '../../../src/render/explain/page-text.ts';
-import {visibleLength} from '../../../src/render/terminal-text.ts';
+import {visibleLength} from '../../../src/render/renderer.ts';
 
 const folder = join(import.meta.dirname, '../../../docs/checks');
 const pages = readdirSync(folder).filter(name => /^ST\d+\.md$/.test(name));

@@ -3,7 +3,7 @@ import {XMLParser, XMLValidator} from 'fast-xml-parser';
 import {describe, expect, test} from 'vitest';
 import type {Report} from '../../../src/model/report.ts';
 import {dot, mermaid} from '../../../src/render/graph/graph-languages.ts';
-import {isUnsafe} from '../../../src/render/terminal-text.ts';
+import {isUnsafe} from '../../../src/render/renderer.ts';
 import {svg} from '../../../src/render/graph/svg.ts';
 import {describeWith} from '../../require.ts';
 import {hostile, plain, unreadNode} from '../report.ts';

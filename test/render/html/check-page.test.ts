@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
 import type {Finding} from '../../../src/model/finding.ts';
-import {isUnsafe} from '../../../src/render/terminal-text.ts';
+import {isUnsafe} from '../../../src/render/renderer.ts';
 import {checkPage, traceHtml} from '../../../src/render/html/pages.ts';
 import {snapshotOf} from '../../fixtures.ts';
 import {findingOf, hostile, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';

@@ -1,7 +1,7 @@
 import {stripVTControlCharacters} from 'node:util';
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../../src/diagnose.ts';
-import type {DiagnoseOptions} from '../../../src/diagnosis/diagnosis-options.ts';
+import type {DiagnoseOptions} from '../../../src/diagnosis/diagnose-node.ts';
 import type {Family} from '../../../src/model/address.ts';
 import type {Report} from '../../../src/model/report.ts';
 import type {Finding} from '../../../src/model/finding.ts';

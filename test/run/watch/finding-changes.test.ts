@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {styleOf} from '../../../src/render/terminal-text.ts';
+import {styleOf} from '../../../src/render/renderer.ts';
 import {changeLine, FindingChanges} from '../../../src/run/watch/watch-lines.ts';
 import {findingOf, reportOf, unreadNode} from '../../render/report.ts';
 

@@ -5,7 +5,7 @@ import type {NodeRule, Outcome} from '../../../trace/packet.ts';
 import {onceAsked} from '../../../model/once.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/compare-endpoints.ts';
 import {missingEndpoint, brokenJumps, deadEnd, interceptedBy} from '../../outcomes/compare-endpoints.ts';
-import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
+import type {PathOutcome, ProbeComparison} from '../../outcomes/environment.ts';
 import {isEntryRule} from '../rules-of-ports.ts';
 import {hasMatch, isOfAffinity, isOwnChain, type PortCase, rulesOf} from './port-differences.ts';
 

@@ -2,7 +2,7 @@ import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts'
 import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
-import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/affected-senders.ts';
+import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/outcome-changes.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {endpointsByName, probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {type Probe, probesBeside} from '../../outcomes/probes.ts';
@@ -10,7 +10,7 @@ import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {type NftPortCase, type NftPortDifference, targetsOf} from '../nft-case.ts';
-import {tableWalkOf} from '../../outcomes/path-outcome.ts';
+import {tableWalkOf} from '../../outcomes/environment.ts';
 import {endpointsIn, isEntryMap, isRefusal, NftSemantics} from './nft-semantics.ts';
 import {joinHostPort} from '../../../model/address.ts';
 

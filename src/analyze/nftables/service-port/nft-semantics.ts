@@ -3,7 +3,7 @@ import type {Entry} from '../../../model/service-port.ts';
 import type {Outcome} from '../../../trace/packet.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/compare-endpoints.ts';
 import {missingEndpoint, brokenJumps, deadEnd, interceptedBy} from '../../outcomes/compare-endpoints.ts';
-import type {PathOutcome, ProbeComparison} from '../../outcomes/path-outcome.ts';
+import type {PathOutcome, ProbeComparison} from '../../outcomes/environment.ts';
 import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import {type NftPortCase, type NftPortDifference, targetsOf, pickingChain} from '../nft-case.ts';
 import {parseNftName} from '../../../expect/nftables/nft-names.ts';

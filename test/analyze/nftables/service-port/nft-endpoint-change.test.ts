@@ -7,7 +7,7 @@ import {attribute} from '../../../../src/analyze/analyze-family.ts';
 import {concernedBy} from '../../../../src/analyze/nftables/nft-layout.ts';
 import {asNftExpectation} from '../../../../src/analyze/nftables/resolve-nft-version.ts';
 import {type NftPortCase, nftServiceView} from '../../../../src/analyze/nftables/nft-case.ts';
-import {tableWalkOf} from '../../../../src/analyze/outcomes/path-outcome.ts';
+import {tableWalkOf} from '../../../../src/analyze/outcomes/environment.ts';
 import {probeWalks} from '../../../../src/analyze/outcomes/probes-to-walk.ts';
 import {
   analyzeNftPort,
