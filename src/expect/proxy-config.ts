@@ -6,6 +6,7 @@ import {
   type KubeProxyVersion,
   newestKnownMinor,
   type ProxyConfig,
+  defaultOfKubeProxy,
   seenInRules,
   type Setting,
 } from '../model/proxy-config.ts';
@@ -48,7 +49,7 @@ export function resolveProxyConfig(
       const value = fields[name];
       if (value !== undefined) return {value, source};
     }
-    return {value: byDefault, source: 'kube-proxy default'};
+    return {value: byDefault, source: defaultOfKubeProxy};
   };
   const detectLocalMode = pick('detectLocalMode', 'ClusterCIDR');
   const mode = modeOf(node, pick('mode', 'iptables'), problems);

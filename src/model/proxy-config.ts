@@ -5,8 +5,9 @@ export interface Setting<T> {
   readonly source: string;
 }
 
-/** The source of a setting that only the node's rules show. */
+/** The source of a setting that only the node's rules show, and of one that nothing shows. */
 export const seenInRules = "seen in the node's rules";
+export const defaultOfKubeProxy = 'kube-proxy default';
 
 export type DetectLocalMode = 'ClusterCIDR' | 'NodeCIDR' | 'BridgeInterface' | 'InterfaceNamePrefix';
 

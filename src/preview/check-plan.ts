@@ -17,7 +17,7 @@ import type {
   PreviewPlan,
   PreviewSettings,
 } from '../model/preview.ts';
-import type {ProxyConfig} from '../model/proxy-config.ts';
+import {defaultOfKubeProxy, type ProxyConfig, seenInRules} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {compareText, namespacedName} from '../model/text.ts';
 import {probeOutcome, outcomesOf} from './effect.ts';
@@ -155,7 +155,11 @@ const inverse: Readonly<Partial<Record<PreviewEffect, PreviewEffect>>> = {
 function isSwitched(now: ProxyConfig, {before, after}: {readonly before: PreviewSettings; readonly after: PreviewSettings}): boolean {
   const current = plannedSettings(now);
   const differing = Object.keys(after).filter(name => settingText(name, after[name]) !== settingText(name, before[name]));
-  return differing.length === 0 || differing.some(name => settingText(name, current[name]) !== settingText(name, before[name]));
+  // Of a change of the mode, other settings tell nothing where no configuration was read: rules and defaults are those of a mode.
+  const isUntold = (name: string) =>
+    name !== 'mode' && differing.includes('mode') && [defaultOfKubeProxy, seenInRules].includes(now[name as keyof ProxyConfig].source);
+  const isAsBefore = (name: string) => settingText(name, current[name]) === settingText(name, before[name]);
+  return differing.length === 0 || differing.some(name => !isUntold(name) && !isAsBefore(name));
 }
 
 /** A version has a text, which a guess spells in another way. */

@@ -19,7 +19,7 @@ import {
   type PreviewSide,
   type Requirement,
 } from '../model/preview.ts';
-import type {ProxyConfig} from '../model/proxy-config.ts';
+import {defaultOfKubeProxy, type ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {portKey} from './alike-ports.ts';
@@ -108,7 +108,7 @@ export class PreviewRun {
     if (isUnread) return;
     const {name} = node;
     pushTo(this.#settings, JSON.stringify([plannedSettings(setup.config), plannedSettings(configAfter)]), name);
-    if (basis.basis === 'expected' && setup.config.mode.source === byDefault) this.#guessed.push(node.name);
+    if (basis.basis === 'expected' && setup.config.mode.source === defaultOfKubeProxy) this.#guessed.push(node.name);
     for (const said of adviceOf({setup, configAfter})) this.#advise(said, node.name);
     if (isSameConfig(setup.config, configAfter) && viewAfter === setup.view) return;
     const found = previewNode({setup, viewAfter, configAfter, expectedOnly, selects, paths, walked: this.#walked, effort: this.#effort});
@@ -191,8 +191,6 @@ function settingsOf(text: string, nodes: readonly string[]): PreviewPlan['settin
   const [before = {}, after = {}] = JSON.parse(text) as PreviewSettings[];
   return {nodes: nodes.toSorted(), before, after};
 }
-
-const byDefault = 'kube-proxy default';
 
 function isWithoutMode({mode, version}: ProxyConfig): boolean {
   return mode.value === 'nftables' && version.value.minor < oldestNftMinor;

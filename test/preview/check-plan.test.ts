@@ -155,6 +155,16 @@ describe('a node of which something was not read is not checked, and nothing dif
   });
 });
 
+test.each(['configz.json proxy-mode', 'configz.json proxy-mode kube-proxy-config.yaml'])(
+  'a node that keeps its mode is not switched, also where its %s were not read',
+  async files => {
+    const given = await scenario('nftables/1.36');
+    const text = planText(given.snapshot(), 'iptables');
+    for (const file of files.split(' ')) given.file('node-a', file, null);
+    expect(checked(text, given.snapshot()).nodes.map(({status}) => status)).toEqual(['not-switched', 'not-switched', 'not-switched']);
+  },
+);
+
 test('of a node whose addresses were not read for the plan, node ports at its other addresses are not compared', async () => {
   const [before, after] = [await scenario('healthy/1.36-iptables'), await scenario('nftables/1.36')];
   for (const given of [before, after]) given.leaveOut('node-c');
