@@ -220,7 +220,7 @@ describe('commands in the pages', () => {
 
   /** The cluster has a fault, so that a wait never ends early. */
   function withShortWait(line: string): string {
-    return line.replace(/--wait \S+/, '--wait 5s');
+    return line.replace(/--wait \S+/, '--wait 2s');
   }
 
   test('every flag that docs/agents.md lists is one of agent or check', () => {

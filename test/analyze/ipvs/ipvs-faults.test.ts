@@ -1,10 +1,11 @@
 import {describe, expect, test} from 'vitest';
+import {someOf} from '../../cases.ts';
 import {captureNames, snapshotOf} from '../../fixtures.ts';
 import {findingsOf, needsAction, type FindingSummary, containing, type Scenario, scenario} from '../../scenario.ts';
 
 const node = 'node-a';
 
-describe.each(captureNames('ipvs'))('the healthy node of %s', name => {
+describe.each(someOf(captureNames('ipvs')))('the healthy node of %s', name => {
   test('has no finding but of what its version does wrong (ST7xx)', async () => {
     const found = findingsOf(await snapshotOf(name), {nodes: wanted => wanted === node});
     expect(

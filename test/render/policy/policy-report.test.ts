@@ -5,6 +5,7 @@ import type {Report} from '../../../src/model/report.ts';
 import {openreports, policyreport} from '../../../src/render/policy/policy-report.ts';
 import type {RenderOptions} from '../../../src/render/renderer.ts';
 import {diagnosed} from '../../diagnosed.ts';
+import {someOf} from '../../cases.ts';
 import {captureNames, readFixture, snapshotOf} from '../../fixtures.ts';
 import {findingOf, hostile, numbered, plain, reportOf, ruleOf, unreadNode} from '../report.ts';
 
@@ -60,7 +61,7 @@ function outcomes(results: readonly PolicyResult[]): readonly string[] {
 }
 
 describe.each(Object.entries(formats))('%s', (name, render) => {
-  test.each(captureNames('healthy', 'faults', 'ipvs', 'nftables'))(
+  test.each(someOf(captureNames('healthy', 'faults', 'ipvs', 'nftables')))(
     'is what the API takes, with counts that are right: %s',
     async capture => {
       const report = diagnosed(await snapshotOf(capture));
