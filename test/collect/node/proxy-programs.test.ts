@@ -31,7 +31,7 @@ async function collected(answers: Readonly<Record<string, string>>) {
       [Symbol.asyncDispose]: async () => {},
     }),
   };
-  const node = await collectNode(nodeAt(), transport, {signal: new AbortController().signal, timeoutMs: 10_000});
+  const node = await collectNode(nodeAt(), transport, {signal: new AbortController().signal, timeoutMs: 600_000});
   return {node, commands};
 }
 

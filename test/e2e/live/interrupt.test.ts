@@ -131,7 +131,7 @@ test.each([
   writeFileSync(kubeconfig, JSON.stringify({apiVersion: 'v1', kind: 'Config', ...config}));
   const words = command === 'capture' ? ['capture', '-o', join(folder, 'bundle')] : command.split(' ');
   const running = svcTrace(words, {kubeconfig});
-  await expect.poll(() => existsSync(child), {timeout: 30_000}).toBe(true);
+  await expect.poll(() => existsSync(child), {timeout: 600_000}).toBe(true);
   running.kill('SIGINT');
   expect((await running).exitCode).toBe(130);
   expect(readdirSync(folder).sort()).toEqual(['child', 'config']);

@@ -140,7 +140,7 @@ interface Asked {
 
 async function checkByAgents({server}: Pick<Cluster, 'server'>, {names = [], flags = {}, wait, token, shown}: Asked = {}): Promise<Report> {
   const all = {
-    ...{transport: 'auto', agents: true, concurrency: 16, 'node-timeout': '5s', 'all-namespaces': true},
+    ...{transport: 'auto', agents: true, concurrency: 16, 'node-timeout': '10m', 'all-namespaces': true},
     ...{kubeconfig: server.kubeconfig, token, ...flags},
   };
   const cluster = openCluster(all);
