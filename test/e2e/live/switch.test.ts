@@ -1,7 +1,7 @@
 /** Two of six live nodes are switched to another mode, one after the other, under load: what the plan foretold comes, and nothing else. */
 import {readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
-import {afterAll, beforeAll, describe, expect, test} from 'vitest';
+import {afterAll, beforeAll, describe, test} from 'vitest';
 import {capturePath} from '../../fixtures.ts';
 import {describeWith} from '../../require.ts';
 import {clusterNeeds, LiveCluster} from './cluster.ts';
@@ -81,7 +81,8 @@ const switches = [
 ] as const;
 
 describeWith([...clusterNeeds, 'nft', 'iptables-nft-restore', 'script'], 'six live nodes under load, two of which are switched', () => {
-  describe.each(switches)('to $to.mode mode', ({from, to, effect}) => {
+  // Side by side, since they mostly wait.
+  describe.concurrent.each(switches)('to $to.mode mode', ({from, to, effect}) => {
     let cluster: LiveCluster;
     const programs = new NodePrograms();
     const loads = new Map<string, LoadCounts>();
@@ -143,7 +144,7 @@ describeWith([...clusterNeeds, 'nft', 'iptables-nft-restore', 'script'], 'six li
       return (JSON.parse(stdout) as {readonly summary: object}).summary;
     }
 
-    test('serves and loses the clients that the plan says and no others, and keeps connections', async () => {
+    test('serves and loses the clients that the plan says and no others, and keeps connections', async ({expect}) => {
       const plan = join(cluster.folder, 'plan.json');
       await run('preview', '-A', '--proxy-mode', to.mode, '-o', 'json', '--output-file', plan);
       const foretold = (JSON.parse(readFileSync(plan, 'utf8')) as Plan).changes.flatMap(({node, packet, source, ...change}) =>

@@ -48,7 +48,10 @@ describe('a credential plugin', () => {
     const credentials = credentialsIn(folder);
     const asked = credentials.current();
     asked.catch(() => {});
-    const child = await vi.waitUntil(() => existsSync(join(folder, 'child')) && readFileSync(join(folder, 'child'), 'utf8').trim(), 600_000);
+    const child = await vi.waitUntil(
+      () => existsSync(join(folder, 'child')) && readFileSync(join(folder, 'child'), 'utf8').trim(),
+      600_000,
+    );
     credentials.close?.();
     await expect(asked).rejects.toThrow(/plugin .* failed/);
     await vi.waitUntil(() => !isRunning(Number(child)), 600_000);
