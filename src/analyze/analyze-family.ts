@@ -106,7 +106,7 @@ export function analyzeFamily<Expected extends FamilyExpectation<Item>, Item ext
   const {byPort, unexpected} = attribution;
   const lost = eachService ? [] : lostPlaces(layout);
   const ofPorts = new Map(
-    [...byPort].map(([item, own]) => [item, [emptiedEntries(item.port, own, {family, lost}) ?? layout.analyzePort(item, own)].flat()]),
+    [...byPort].map(([item, own]) => [item, [emptiedEntries(item.port, own, lost) ?? layout.analyzePort(item, own)].flat()]),
   );
   const baseRules = layout.analyzeBaseRules(attribution);
   const thirdParty = layout.besideThirdParty(baseRules);
@@ -121,7 +121,10 @@ export function analyzeFamily<Expected extends FamilyExpectation<Item>, Item ext
     symptoms: layout.merge([
       ...symptoms,
       ...(symptoms.some(({kind}) => kind === 'cluster-cidr-mismatch') ? [] : uncoveredPods(expected)),
-      ...mergeLost([...baseRules, ...[...ofPorts.values()].flat()], lost),
+      ...mergeLost(
+        [{symptoms: baseRules}, ...[...ofPorts].map(([item, found]) => ({differences: byPort.get(item), symptoms: found}))],
+        lost,
+      ),
       ...[...ofKnown.values()].flat(),
       ...(thirdParty === null
         ? []

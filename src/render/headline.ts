@@ -38,7 +38,7 @@ export function causesOf(report: CausesInput, readAt: string | undefined): reado
     const told = ofAsked(block, report.services ?? []);
     const more = (block.finding.affects?.length ?? 0) - (told.finding.affects?.length ?? 0);
     const place = placeText(told, report, more);
-    const message = `${place}: ${inFamily(whatText(told, readAt, report), told, report.services ?? [])}`;
+    const message = `${place}: ${inFamily(whatText(told, readAt, report), told, report)}`;
     return {
       code,
       severity: severityOf(block),
@@ -125,18 +125,19 @@ function whatText(block: FindingBlock, readAt: string | undefined, report: Cause
   return typeof words === 'string' ? words : words(ofAll(block), block, report);
 }
 
-/** Whether what a finding of IPv4 says holds at all addresses of Services: no Service has IPv6, or its nodes have the same fault there. */
-function isOfAllFamilies({finding, nodes}: FindingBlock, {services = [], findings}: CausesInput): boolean {
-  if (finding.family !== 'IPv4') return false;
-  if (!services.some(({families}) => families?.includes('IPv6'))) return true;
-  const isInBoth = ({code, family}: Finding): boolean => code === finding.code && family === 'IPv6';
-  const both = new Set(findings.filter(isInBoth).map(({node = ''}) => node));
+/** Whether what a finding of a node says holds at all addresses of Services: no Service has IPv6, or its nodes have the same fault in both. */
+function isOfAllFamilies({finding: {code, family}, nodes}: FindingBlock, {services = [], findings}: CausesInput): boolean {
+  if (family === 'IPv4' && !services.some(({families}) => families?.includes('IPv6'))) return true;
+  const others = findings.filter(other => other.code === code && other.service === undefined && (other.family ?? family) !== family);
+  const both = new Set(others.map(({node = ''}) => node));
   return nodes.every(name => both.has(name));
 }
 
 /** Says that it is IPv6 alone, where a Service that it concerns has IPv4 too, and nothing else says so: a word or an address. */
-function inFamily(text: string, block: FindingBlock, all: readonly ReportedService[]): string {
+function inFamily(text: string, block: FindingBlock, report: CausesInput): string {
   if (/IPv6|\[/.test(text) || membersOf(block).some(({family}) => family !== 'IPv6')) return text;
+  if (block.finding.service === undefined && isOfAllFamilies(block, report)) return text;
+  const {services: all = []} = report;
   const own = new Set(servicesOf(block).map(namespacedName));
   const concerned = own.size === 0 ? all : all.filter(service => own.has(namespacedName(service)));
   const lackIPv4 = concerned.length > 0 && concerned.every(({families}) => families?.includes('IPv4') === false);

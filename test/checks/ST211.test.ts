@@ -55,7 +55,7 @@ test('cluster-IP traffic from other clients than pods is served without it, and 
 });
 
 test.each([
-  ['cluster-ips', 'warning', 'packets from outside the cluster through the cluster IP 10.96.0.1:443 should be masqueraded and are not'],
+  ['cluster-ips', 'warning', 'packets from outside the cluster through its cluster IP 10.96.0.1:443 should be masqueraded and are not'],
   ['hairpin-connections', 'error', 'a pod that reaches itself through the Service never gets a reply'],
 ])('in nftables mode an emptied set %s is one %s, not one for each Service', async (set, severity, effect) => {
   const given = await nftScenario(replaced(new RegExp(`(set ${set} \\{[^}]*?)\\t\\telements = \\{[^}]*\\}\\n`), '$1'));

@@ -541,7 +541,7 @@ test.each([
   );
   const report = diagnose({...rest, nodes: flushed}, {toolVersion: '0.0.0'});
   expect(headlineOf(report)).toMatch(
-    /^FAULTY: node-b: kube-proxy's rules in table filter are missing, packets that should be refused or dropped are not \(ST301\); 9 errors/,
+    /^FAULTY: node-b: kube-proxy's rules in table filter are missing, packets that should be refused or dropped are not \(ST301\); 7 errors/,
   );
   const text = table(report, {...plain, width: Infinity});
   expect(text).toContain("kube-proxy's rules in table filter are missing on node-b: something flushed the table\n  hits");
@@ -585,4 +585,16 @@ test('a dump of iptables-legacy is named as such, whatever its first line says',
   );
   const {findings} = diagnose({...rest, nodes: unheaded}, {toolVersion: '0.0.0'});
   expect(findings.find(({code}) => code === 'ST501')?.message).toContain('iptables-legacy sends');
+});
+
+test('a chain that lost most rules in both families is not said to have lost them over IPv6 alone, also where more of IPv6 are gone', () => {
+  const services = ['a', 'b'].map(name => ({namespace: 'shop', name, families: ['IPv4', 'IPv6'] as const}));
+  const lost = (family: 'IPv4' | 'IPv6', names: readonly string[]) => {
+    const affects = names.map(name => ({namespace: 'shop', name, ports: ['http']}));
+    return findingOf('node-a', null, {code: 'ST305', severity: 'error', family, affects});
+  };
+  const both = [lost('IPv4', ['a']), lost('IPv6', ['a', 'b'])];
+  const textsOf = (findings: readonly Finding[]) => causesOf({findings, services}, undefined).map(({message}) => message);
+  expect(textsOf(both).filter(text => text.includes('IPv6'))).toEqual([]);
+  expect(textsOf(both.slice(1))).toEqual(['node-a: 2 Services do not answer, most rules that lead to Services are missing over IPv6']);
 });

@@ -8,8 +8,8 @@ import type {Beside, FamilyLayout, FamilyRules} from '../analyze-family.ts';
 import {environmentOf, walkOf} from '../outcomes/environment.ts';
 import {connectionsTo, effectOfRules, namedPorts, outcomeChanges} from '../outcomes/outcome-changes.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
-import type {PlaceOnNode} from '../symptoms/lost-rules.ts';
-import {emptiedServices, noNodePortAnswers, noServiceRules, noServiceWorks} from '../symptoms/node-symptoms.ts';
+import {lostSymptom, type PlaceOnNode} from '../symptoms/lost-rules.ts';
+import {noNodePortAnswers, noServiceRules, noServiceWorks} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {isKubeProxyChain} from '../third-party/iptables-rules.ts';
 import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
@@ -136,23 +136,35 @@ function holdsNoServiceRules(expected: ExpectedRuleset, actual: Ruleset): boolea
   return true;
 }
 
-/** Nothing of Services has to be walked. */
+/** Nothing of Services has to be walked where KUBE-SERVICES lacks all of several rules. */
 function withoutServices(expected: ExpectedRuleset, actual: Ruleset): Symptom | null {
-  const chain = actual.chain('nat', 'KUBE-SERVICES');
-  if (chain?.complete !== true || chain.ruleCount > 0) return null;
-  return emptiedServices(expected.chain('nat', 'KUBE-SERVICES')?.rules() ?? [], expected.family);
+  const missing = expected.chain('nat', 'KUBE-SERVICES')?.rules() ?? [];
+  const [place] = sharedPlaces(expected.family, actual);
+  return place?.place !== 'nat/KUBE-SERVICES' || place.left || missing.length < 2
+    ? null
+    : lostSymptom({...place, missing}, 'no-service-rules', []);
 }
 
-/** The chains that lead to all Services, or to their node ports. */
+/** The chains that lead to all Services, or to their node ports, and those of table filter. */
 function sharedPlaces(family: Family, actual: Ruleset): readonly PlaceOnNode[] {
-  const placeOf = (chain: string, of: Pick<PlaceOnNode, 'kind' | 'effect' | 'variant'>): readonly PlaceOnNode[] => {
-    const found = actual.chain('nat', chain);
-    return found?.complete === true ? [{...of, table: 'nat', chain, place: `nat/${chain}`, left: found.ruleCount}] : [];
+  const placeOf = (table: string, chain: string, entries?: PlaceOnNode['entries']): readonly PlaceOnNode[] => {
+    const left = rulesLeft(actual, table, chain);
+    return left === undefined ? [] : [{family, table, chain, place: `${table}/${chain}`, left, ...(entries && {entries})}];
   };
   return [
-    ...placeOf('KUBE-SERVICES', {kind: 'no-service-rules', effect: noServiceWorks(family), variant: 'no-service-works'}),
-    ...placeOf('KUBE-NODEPORTS', {kind: 'node-ports-unreachable', effect: noNodePortAnswers(family)}),
+    ...placeOf('nat', 'KUBE-SERVICES', {kind: 'no-service-rules', effect: noServiceWorks(family), variant: 'no-service-works'}),
+    ...placeOf('nat', 'KUBE-NODEPORTS', {kind: 'node-ports-unreachable', effect: noNodePortAnswers(family)}),
+    ...['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-PROXY-FIREWALL', 'KUBE-FORWARD'].flatMap(chain =>
+      placeOf('filter', chain),
+    ),
   ];
+}
+
+/** How many rules a chain holds; null if it is not there, undefined if that is not known. */
+function rulesLeft(actual: Ruleset, table: string, name: string): number | null | undefined {
+  const chain = actual.chain(table, name);
+  if (chain === undefined) return actual.tables.get(table)?.complete === true ? null : undefined;
+  return chain.complete ? chain.ruleCount : undefined;
 }
 
 interface UnexpectedRulesCase {

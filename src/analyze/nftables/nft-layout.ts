@@ -112,16 +112,17 @@ function holdsNoServices(expected: ExpectedTable, actual: NftTable): boolean {
 
 /** The maps and sets of all Services. */
 function sharedPlaces({context: {family}, id}: ExpectedTable, actual: NftTable): readonly PlaceOnNode[] {
-  const placeOf = (name: string, of: Pick<PlaceOnNode, 'kind' | 'effect'>): readonly PlaceOnNode[] => {
+  const placeOf = (name: string, entries?: PlaceOnNode['entries']): readonly PlaceOnNode[] => {
     const set = actual.sets.get(name);
     const place = `${set?.valueTypes === null ? 'set' : 'map'} ${name} of ${id}`;
-    return set?.complete === true ? [{...of, table: id, chain: name, place, left: set.elements.size}] : [];
+    return set?.complete === true ? [{family, table: id, chain: name, place, left: set.elements.size, ...(entries && {entries})}] : [];
   };
   return [
     ...placeOf('service-ips', {kind: 'no-service-rules', effect: noAddressAnswers(family)}),
     ...placeOf('service-nodeports', {kind: 'node-ports-unreachable', effect: noNodePortAnswers(family)}),
-    ...placeOf('cluster-ips', {kind: 'masquerade-mismatch'}),
-    ...placeOf('hairpin-connections', {kind: 'masquerade-mismatch'}),
+    ...['cluster-ips', 'hairpin-connections', 'no-endpoint-services', 'no-endpoint-nodeports', 'firewall-ips'].flatMap(name =>
+      placeOf(name),
+    ),
   ];
 }
 

@@ -6,18 +6,20 @@ import type {Symptom, SymptomKind} from './symptom.ts';
 
 /** A chain or map that Service ports share. */
 export interface PlaceOnNode {
+  readonly family: Family;
   readonly table: string;
   readonly chain: string;
   /** Such as `nat/KUBE-NODEPORTS`. */
   readonly place: string;
-  /** How many rules or elements it holds. */
-  readonly left: number;
-  /** The kind of the one symptom for all that is gone. */
-  readonly kind: SymptomKind;
-  /** Where the entries of Services are: the effect if it is empty. */
-  readonly effect?: string;
-  /** Set with an effect that other code reads, too. */
-  readonly variant?: Variant;
+  /** How many rules or elements it holds; null if it is not there. */
+  readonly left: number | null;
+  /** Where the entries of Services are: the one symptom for all that is gone, with the effect if all is. */
+  readonly entries?: {
+    readonly kind: SymptomKind;
+    readonly effect: string;
+    /** Set with an effect that other code reads, too. */
+    readonly variant?: Variant;
+  };
 }
 
 /** One that lost most of its rules. */
@@ -42,7 +44,8 @@ export function lostPlaces({
     // Services share elements, such as those of pods behind two of them.
     const gone = differences.flatMap(({kind, rule}) => (kind === 'missing' && isIn(rule, place) ? [rule] : []));
     const missing = [...new Map(gone.map(rule => [rule.text, rule])).values()];
-    if (missing.length < (place.left === 0 ? 2 : minLost) || missing.length <= place.left) return [];
+    const left = place.left ?? 0;
+    if (missing.length < (left > 0 ? minLost : place.entries === undefined ? 1 : 2) || missing.length <= left) return [];
     const found = missing.flatMap(rule => leads(rule));
     return found.length === 0 || found.filter(Boolean).length * 2 > found.length ? [{...place, missing}] : [];
   });
@@ -56,36 +59,43 @@ interface AnyDifference {
 }
 
 /** A Service port that lacks nothing but entries in places that are empty: no walk has to show that they do not answer. Otherwise null. */
-export function emptiedEntries(
-  port: Symptom['port'],
-  differences: readonly AnyDifference[],
-  {family, lost}: {readonly family: Family; readonly lost: readonly LostPlace[]},
-): Symptom | null {
+export function emptiedEntries(port: Symptom['port'], differences: readonly AnyDifference[], lost: readonly LostPlace[]): Symptom | null {
   const isEmptied = ({kind, rule}: AnyDifference): boolean => {
     const place = placeOf(rule, lost);
-    return kind === 'missing' && place?.effect !== undefined && place.left === 0;
+    return kind === 'missing' && place?.entries !== undefined && !place.left;
   };
-  if (!differences.every(isEmptied)) return null;
+  const [{family} = {family: null}] = lost;
+  if (family === null || !differences.every(isEmptied)) return null;
   return {kind: 'missing-entry', family, port, detail: '', expected: differences.map(({rule}) => rule), actual: []};
 }
 
-/** The symptoms that show only what is gone from these places become one for each place. */
-export function mergeLost(symptoms: readonly Symptom[], lost: readonly LostPlace[]): readonly Symptom[] {
-  if (lost.length === 0) return symptoms;
-  const own = new Map<LostPlace, Symptom[]>(lost.map(place => [place, []]));
-  const others = symptoms.filter(symptom => {
-    const places = symptom.expected.map(rule => placeOf(rule, lost));
-    const isMerged = places.length > 0 && places.every(place => place !== undefined && isOfLoss(symptom, place));
-    for (const place of isMerged ? new Set(places) : []) if (place !== undefined) own.get(place)?.push(symptom);
-    return !isMerged;
-  });
-  return [...[...own].flatMap(([place, merged]) => lostSymptom(place, merged)), ...others];
+/** What was found in a Service port, or in the base rules: there no differences are given. */
+interface Found {
+  readonly differences?: readonly AnyDifference[] | undefined;
+  readonly symptoms: readonly Symptom[];
 }
 
-/** It shows that the place lacks its rules, or nothing. */
-function isOfLoss({kind, severity, actual}: Symptom, place: LostPlace): boolean {
-  if (severity === 'info') return true;
-  return actual.length === 0 && (kind === place.kind || (place.effect !== undefined && entryKinds.has(kind)));
+/** The symptoms that show only what is gone from these places become one for each place. */
+export function mergeLost(found: readonly Found[], lost: readonly LostPlace[]): readonly Symptom[] {
+  const own = new Map<LostPlace, Symptom[]>(lost.map(place => [place, []]));
+  const others = found.flatMap(({differences = [], symptoms}) => {
+    const places = new Set(differences.map(({kind, rule}) => (kind === 'missing' ? placeOf(rule, lost) : undefined)));
+    const [only] = places.size === 1 ? places : [];
+    return symptoms.filter(symptom => {
+      const shown = only === undefined ? new Set(symptom.expected.map(rule => placeOf(rule, lost))) : places;
+      const isOfLoss = (place: LostPlace | undefined): boolean =>
+        place !== undefined &&
+        (symptom.severity === 'info' || ((only !== undefined || symptom.actual.length === 0) && isLoss(symptom, place)));
+      if (shown.size === 0 || ![...shown].every(isOfLoss)) return true;
+      for (const place of shown) if (place !== undefined) own.get(place)?.push(symptom);
+      return false;
+    });
+  });
+  return [...[...own].flatMap(([place, merged]) => lostSymptoms(place, merged)), ...others];
+}
+
+function isLoss({kind}: Symptom, {entries}: LostPlace): boolean {
+  return entries === undefined || kind === entries.kind || entryKinds.has(kind);
 }
 
 /** The jump to the node ports is one of the rules of KUBE-SERVICES. */
@@ -99,39 +109,39 @@ function isIn({table, chain}: RuleText, place: PlaceOnNode): boolean {
   return place.table === table && place.chain === chain;
 }
 
-function lostSymptom(
-  {kind, table, place, missing, left, effect, variant: ofEmpty}: LostPlace,
-  merged: readonly Symptom[],
-): readonly Symptom[] {
+/** One for all entries that a place lost; elsewhere one of each kind. Where there is but one, it says more itself. */
+function lostSymptoms(place: LostPlace, merged: readonly Symptom[]): readonly Symptom[] {
   const loud = merged.filter(({severity}) => severity !== 'info');
   const shown = loud.length > 0 ? loud : merged;
+  return [...Map.groupBy(shown, ({kind}) => place.entries?.kind ?? kind)].flatMap(([kind, alike]) =>
+    place.entries === undefined && alike.length === 1 ? alike : lostSymptom(place, kind, alike),
+  );
+}
+
+/** What only that shows which is gone from the place. */
+export function lostSymptom(
+  {family, table, place, missing, left, entries}: LostPlace,
+  kind: SymptomKind,
+  shown: readonly Symptom[],
+): Symptom {
   const [first] = shown;
-  if (first === undefined) return [];
   const affects = [...new Set(shown.flatMap(({port}) => port ?? []))];
   const names = [...new Set(affects.map(({namespace, service}) => namespacedName({namespace, name: service})))];
   const number = plural(names.length, 'Service');
-  const unit = table === 'nat' ? 'rules' : 'elements';
-  const lacks =
-    left === 0 ? `is empty, and lacks all ${missing.length}` : `lacks ${missing.length} of the ${missing.length + left} ${unit}`;
-  const whole = left === 0 ? effect : undefined;
+  const unit = table.includes(' ') ? 'elements' : 'rules';
+  const lacks = left
+    ? `lacks ${missing.length} of the ${missing.length + left} ${unit}`
+    : `is ${left === null ? 'missing' : 'empty'}, and lacks all ${missing.length}`;
+  const whole = left ? undefined : entries;
   const nodePorts = shown.some(({port}) => port === null) ? '; no node port answers' : '';
-  const partly =
-    effect === undefined
-      ? `${first.detail.replace(' its ', ' the ')} (${number}, such as ${names[0]})`
-      : `${number} (such as ${names[0]}) ${names.length === 1 ? 'does' : 'do'} not answer there${nodePorts}`;
-  const variant = effect === undefined ? first.variant : left === 0 ? ofEmpty : undefined;
-  const severe = effect !== undefined || shown.some(({severity}) => severity === 'error') ? 'error' : first.severity;
-  return [
-    {
-      kind,
-      family: first.family,
-      port: null,
-      severity: severe,
-      variant,
-      detail: `${place} ${lacks} that it should hold: ${whole ?? partly}`,
-      expected: missing.slice(0, 3),
-      actual: [],
-      ...(whole === undefined || (kind === 'node-ports-unreachable' && affects.length > 0) ? {affects} : {}),
-    },
-  ];
+  const partly = `: ${number} (such as ${names[0]}) ${names.length === 1 ? 'does' : 'do'} not answer there${nodePorts}`;
+  const each = `${names.length === 0 ? '' : ` of ${number}, such as ${names[0]}`}: ${first?.detail}`;
+  return {
+    ...{kind, family, port: null},
+    severity: entries !== undefined || shown.some(({severity}) => severity === 'error') ? 'error' : first?.severity,
+    variant: entries === undefined ? first?.variant : whole?.variant,
+    detail: `${place} ${lacks} that it should hold${entries === undefined ? each : whole === undefined ? partly : `: ${whole.effect}`}`,
+    ...{expected: missing.slice(0, 3), actual: []},
+    ...(affects.length > 0 && (whole === undefined || kind === 'node-ports-unreachable') ? {affects} : {}),
+  };
 }

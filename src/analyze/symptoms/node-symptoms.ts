@@ -80,22 +80,6 @@ export function orphanChains<C extends {readonly name: string; rules(): readonly
   return [{kind: 'orphan-chain', family, port: null, detail, expected: [], actual: rules, chains}];
 }
 
-/** One symptom for an empty KUBE-SERVICES, in place of one for each Service port; null where it lacks no more than one rule. */
-export function emptiedServices(missing: readonly RuleText[], family: Family): Symptom | null {
-  if (missing.length < 2) return null;
-  const detail = `nat/KUBE-SERVICES is empty, and lacks all ${missing.length} that it should hold: ${noServiceWorks(family)}`;
-  return {
-    kind: 'no-service-rules',
-    variant: 'no-service-works',
-    severity: 'error',
-    family,
-    port: null,
-    detail,
-    expected: missing.slice(0, 3),
-    actual: [],
-  };
-}
-
 /** A node that holds no rule of any Service of this family; `what` ends in "none of the rules". */
 export function noServiceRules(
   what: string,
