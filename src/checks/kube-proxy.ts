@@ -46,8 +46,9 @@ export const kubeProxyNotSyncing = check('ST505', {
     const lag = lagOf(context);
     if (lag !== null && reasons.length === 1 && !misses) {
       const {seconds, service} = lag;
-      const message = `kube-proxy on ${node.name} is ${Math.round(seconds)} s behind: its rules for ${service} are those of that long ago`;
-      yield {message, remedy: whileSlow, ...showLog(context)};
+      const behind = `is ${Math.round(seconds)} s behind`;
+      const message = `kube-proxy on ${node.name} ${behind}: its rules for ${service} are those of that long ago`;
+      yield {message, gist: `kube-proxy ${behind}`, remedy: whileSlow, ...showLog(context)};
       return;
     }
     const message = `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`;
@@ -55,9 +56,9 @@ export const kubeProxyNotSyncing = check('ST505', {
     const gist =
       container !== null
         ? `kube-proxy does not apply changes, ${container}`
-        : silent.length === 0
+        : silent.length === 0 && lag === null
           ? undefined
-          : `kube-proxy does not answer${lacks}`;
+          : `kube-proxy does not ${silent.length > 0 ? 'answer' : 'keep up'}${lacks}`;
     const usual = context.config.mode.value === 'nftables' ? {remedy: withoutIptables} : {};
     yield {message, gist, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
   },

@@ -142,7 +142,8 @@ export function effectsText({effects, reason}: FindingBlock): {
   readonly codes: string;
   readonly services: readonly string[];
 } {
-  const services = [...new Set(effects.flatMap(({finding: {service}}) => (service === undefined ? [] : [namespacedName(service)])))];
+  const named = effects.flatMap(({finding: {service, affects}}) => service ?? affects ?? []);
+  const services = [...new Set(named.map(namespacedName))];
   const codes = [...Map.groupBy(effects, ({finding: {code, name}}) => `${code} ${name}`)].map(([code, all]) => `${all.length} × ${code}`);
   const count = plural(effects.length, reason === 'cause' ? 'finding' : 'more finding');
   return {head: `${count} on ${plural(services.length, 'Service')}, likely from this cause`, codes: codes.join(', '), services};

@@ -115,8 +115,9 @@ function nodesText(names: readonly string[], nodeCount: number | undefined): str
 
 function whatText(block: FindingBlock, readAt: string | undefined, report: CausesInput): string {
   const {finding, reason} = block;
-  if (finding.code === 'ST505' && finding.gist !== undefined) return finding.gist;
   const since = sinceOf(block, readAt);
+  if (finding.code === 'ST505' && finding.gist !== undefined)
+    return since === null || finding.gist.includes(';') ? finding.gist : `${finding.gist}, and stopped applying changes ${since}`;
   if (since !== null) return `${programOf(block)} stopped applying changes ${since}`;
   if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
   if (reason === 'flushed-filter')

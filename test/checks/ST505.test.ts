@@ -165,7 +165,33 @@ test('a kube-proxy that hangs is the first line of the report', async () => {
   const snapshot = await snapshotOf('faults/frozen-node');
   const missing = silent('curl ended with exit code 28: curl: (28) Operation timed out after 5001 milliseconds with 0 bytes received');
   const report = diagnose({...snapshot, nodes: snapshot.nodes.map(node => ({...node, missing}))}, {toolVersion: ''});
-  expect(causesOf(report, undefined)[0]?.text).toBe('node-b: kube-proxy does not answer (ST505)');
+  expect(causesOf(report, undefined)[0]?.text).toMatch(
+    /^node-b: kube-proxy does not answer, and stopped applying changes between .* \(ST505\)$/,
+  );
+});
+
+test('one change that its rules lack is enough for that', async () => {
+  const given = await scenario();
+  given.rules('node-b').delete('-A KUBE-SVC-', '"shop/web:http -> 10.244.12.4:8080"');
+  const hangs = silent('no answer at port 10256 of the node within 5 s, while other nodes answer there (asked through the API server)');
+  const texts = (missing: typeof hangs) => {
+    const snapshot = given.snapshot();
+    const nodes = snapshot.nodes.map(node => (node.name === 'node-b' ? {...node, missing} : node));
+    return causesOf(diagnose({...snapshot, nodes}, {toolVersion: ''}), undefined).map(({text}) => text);
+  };
+  expect(texts(hangs)[0]).toMatch(/^node-b: kube-proxy does not answer\b/);
+  expect(texts([])[0]).toMatch(/^shop\/web on node-b: pod web-3 gets no traffic/);
+});
+
+test('the first line says how far a kube-proxy is behind that follows, and not that it stands still', async () => {
+  const {api, nodes} = await snapshotOf('healthy/1.36-iptables');
+  const [node] = nodes;
+  const view = new ClusterView(api);
+  const prepared = prepareNode(node as NodeDump, {api, view, services: api.services ?? [], options: {toolVersion: ''}});
+  const {findings} = prepared.evaluate({view, lag: {seconds: 22, service: 'shop/web', changedServices: 1}}).result;
+  expect(causesOf({findings}, undefined).map(({severity, text}) => [severity, text])).toEqual([
+    ['warning', 'node-a: kube-proxy is 22 s behind (ST505)'],
+  ]);
 });
 
 test('a node whose rules lag, and whose kube-proxy does not answer the API server either, hangs, also where no other node was asked', async () => {

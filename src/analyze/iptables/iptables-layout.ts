@@ -138,11 +138,10 @@ function holdsNoServiceRules(expected: ExpectedRuleset, actual: Ruleset): boolea
 
 /** Nothing of Services has to be walked where KUBE-SERVICES lacks all of several rules. */
 function withoutServices(expected: ExpectedRuleset, actual: Ruleset): Symptom | null {
-  const missing = expected.chain('nat', 'KUBE-SERVICES')?.rules() ?? [];
   const [place] = sharedPlaces(expected.family, actual);
-  return place?.place !== 'nat/KUBE-SERVICES' || place.left || missing.length < 2
-    ? null
-    : lostSymptom({...place, missing}, 'no-service-rules', []);
+  if (place?.place !== 'nat/KUBE-SERVICES' || place.left) return null;
+  const missing = expected.chain('nat', 'KUBE-SERVICES')?.rules() ?? [];
+  return missing.length < 2 ? null : lostSymptom({...place, missing}, 'no-service-rules', []);
 }
 
 /** The chains that lead to all Services, or to their node ports, and those of table filter. */
