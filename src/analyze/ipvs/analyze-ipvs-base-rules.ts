@@ -34,8 +34,13 @@ export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly
     sides.expected.environment,
   );
   const harmOf: HarmOf = other => {
-    const harms = new Set(changes(walkOf(other)).map(harm));
-    return order.find(kind => harms.has(kind)) ?? 'none';
+    const harms = Map.groupBy(changes(walkOf(other)), harm);
+    const kind = order.find(one => harms.has(one)) ?? 'none';
+    harms.delete('none');
+    // One of each shape was walked.
+    const shapes = new Set([...harms.values()].flat().flatMap(({item}) => (item === undefined ? [] : ipvsShapeOf(item))));
+    const hit = expected.ports.filter(item => shapes.has(ipvsShapeOf(item))).map(({port}) => port);
+    return {kind, ...(hit.length === 0 || hit.length === expected.ports.length ? {} : {affects: hit})};
   };
   const chains = {...baseRulesCase, baseRules, harmOf};
   const symptoms = [
@@ -167,8 +172,9 @@ function analyzeHook({rule}: BaseRuleDifference, {ruleset, baseRules, harmOf}: B
     const detail = `${state}, and FORWARD drops what no rule accepts: answers of pods are lost`;
     return {kind: 'forward-blocked', detail, ...evidence};
   }
-  const harm = harmOf(withoutJump(baseRules, rule));
-  return {kind: 'services-chain-not-hooked', severity: severityOf(harm, 'warning'), ...withEffect(state, consequences[harm]), ...evidence};
+  const {kind: harm, ...affects} = harmOf(withoutJump(baseRules, rule));
+  const base = {kind: 'services-chain-not-hooked', severity: severityOf(harm, 'warning')} as const;
+  return {...base, ...withEffect(state, consequences[harm]), ...affects, ...evidence};
 }
 
 /** The expected base rules without one jump. */
@@ -198,12 +204,14 @@ function analyzeChain(key: string, differences: readonly BaseRuleDifference[], b
     const detail = 'the rule that accepts health checks is missing: a load balancer may consider the node unhealthy';
     return [{kind: 'health-check-port-blocked', detail, ...evidence}];
   }
-  const harm = baseChainsCase.harmOf(withChainsOf(baseChainsCase.baseRules, baseChainsCase.ruleset, chains));
+  const {kind: harm, ...affects} = baseChainsCase.harmOf(withChainsOf(baseChainsCase.baseRules, baseChainsCase.ruleset, chains));
   if (harm === 'none') return harmless(differences, where);
   const texts = withEffect(`the rules of ${where} are not those that kube-proxy writes`, consequences[harm]);
   const refuses = harm === 'refuses' ? ({refuses: true} as const) : {};
   const variant = harm === 'admits' ? ({variant: 'ranges-not-enforced'} as const) : {};
-  return [{kind: kindOf(key, harm, differences), ...variant, severity: severityOf(harm, 'info'), ...refuses, ...texts, ...evidence}];
+  return [
+    {kind: kindOf(key, harm, differences), ...variant, severity: severityOf(harm, 'info'), ...refuses, ...texts, ...affects, ...evidence},
+  ];
 }
 
 function harmless(differences: readonly BaseRuleDifference[], where: string): readonly NodeSymptom[] {
@@ -273,8 +281,8 @@ type BaseRuleHarm =
   | 'exposes'
   | 'none';
 
-/** The effect of base rules compared with the expected ones. */
-type HarmOf = (rules: ChainSource) => BaseRuleHarm;
+/** The effect of base rules compared with the expected ones, and on which Service ports if not on all. */
+type HarmOf = (rules: ChainSource) => Pick<Symptom, 'affects'> & {readonly kind: BaseRuleHarm};
 
 /** All properties of a Service port that decide which of the base rules of IPVS mode its packets match. */
 function ipvsShapeOf({port, endpoints, all}: ServedPort): string {

@@ -147,14 +147,23 @@ interface NodeWide {
 /** One cause that affects many Services is one finding: an emptied set, another scheduler. */
 export function mergeByNode(symptoms: readonly Symptom[], nodeWide: NodeWide): readonly Symptom[] {
   const isScheduler = ({cause}: Symptom): boolean => cause === 'scheduler';
-  return emptiedSets(nodeWide).reduce<readonly Symptom[]>(mergeOfSet, mergeAlike(symptoms, isScheduler, ''));
-}
-
-/** If some Services are affected, those that are not affected are not reported. */
-function mergeOfSet(symptoms: readonly Symptom[], set: string): readonly Symptom[] {
-  const loud = symptoms.some(symptom => isOfSet(symptom, set) && symptom.severity !== 'info');
-  const kept = loud ? symptoms.filter(symptom => !isOfSet(symptom, set) || symptom.severity !== 'info') : symptoms;
-  return mergeAlike(kept, symptom => isOfSet(symptom, set), `ipset ${set} holds nothing, so `);
+  // Of a Service port that differs in one set alone, that explains everything.
+  const setOf = new Map<Symptom['port'], string | null>();
+  for (const [{port}, {members, servers, missingServers}] of nodeWide.differences.byPort) {
+    const [set, ...others] = new Set(members.map(member => member.set));
+    setOf.set(port, set === undefined || others.length + servers.length + missingServers.length > 0 ? null : set);
+  }
+  return emptiedSets(nodeWide).reduce<readonly Symptom[]>(
+    (merged, set) => {
+      const isOfSet = ({expected, port}: Symptom): boolean =>
+        setOf.get(port) === set || expected.some(({table, chain}) => table === 'ipset' && chain === set);
+      // If some Services are affected, those that are not affected are not reported.
+      const loud = merged.some(symptom => isOfSet(symptom) && symptom.severity !== 'info');
+      const kept = loud ? merged.filter(symptom => !isOfSet(symptom) || symptom.severity !== 'info') : merged;
+      return mergeAlike(kept, isOfSet, `ipset ${set} holds nothing, so `);
+    },
+    mergeAlike(symptoms, isScheduler, ''),
+  );
 }
 
 function emptiedSets({expected, state}: NodeWide): readonly string[] {
@@ -163,10 +172,6 @@ function emptiedSets({expected, state}: NodeWide): readonly string[] {
     const set = setName(role, expected.context.family);
     return members.size > 1 && (state.sets?.get(set)?.elements.length ?? 0) === 0 ? [set] : [];
   });
-}
-
-function isOfSet({expected}: Symptom, set: string): boolean {
-  return expected.some(({table, chain}) => table === 'ipset' && chain === set);
 }
 
 /** Symptoms of one kind and one cause become the first of them, for the whole node. Its detail begins with the words. */

@@ -89,6 +89,6 @@ export class EvaluatedNodes implements NodeRecords {
   giveUp(names: readonly string[], reason: string): void {
     for (const name of names)
       if (!this.#names.has(name))
-        this.#diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end, and give --wait more time.'});
+        this.#diagnosis.addUnread({name, reason, remedy: 'Let the run come to its end; with --wait, give it more time.'});
   }
 }
