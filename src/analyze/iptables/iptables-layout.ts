@@ -147,8 +147,11 @@ function withoutServices(expected: ExpectedRuleset, actual: Ruleset): Symptom | 
 /** The chains that lead to all Services, or to their node ports, and those of table filter. */
 function sharedPlaces(family: Family, actual: Ruleset): readonly PlaceOnNode[] {
   const placeOf = (table: string, chain: string, entries?: PlaceOnNode['entries']): readonly PlaceOnNode[] => {
-    const left = rulesLeft(actual, table, chain);
-    return left === undefined ? [] : [{family, table, chain, place: `${table}/${chain}`, left, ...(entries && {entries})}];
+    const found = actual.chain(table, chain);
+    // A chain that is not there is gone where the whole table was read.
+    return (found ?? actual.tables.get(table))?.complete === true
+      ? [{family, table, chain, place: `${table}/${chain}`, left: found?.ruleCount ?? null, ...(entries && {entries})}]
+      : [];
   };
   return [
     ...placeOf('nat', 'KUBE-SERVICES', {kind: 'no-service-rules', effect: noServiceWorks(family), variant: 'no-service-works'}),
@@ -157,13 +160,6 @@ function sharedPlaces(family: Family, actual: Ruleset): readonly PlaceOnNode[] {
       placeOf('filter', chain),
     ),
   ];
-}
-
-/** How many rules a chain holds; null if it is not there, undefined if that is not known. */
-function rulesLeft(actual: Ruleset, table: string, name: string): number | null | undefined {
-  const chain = actual.chain(table, name);
-  if (chain === undefined) return actual.tables.get(table)?.complete === true ? null : undefined;
-  return chain.complete ? chain.ruleCount : undefined;
 }
 
 interface UnexpectedRulesCase {

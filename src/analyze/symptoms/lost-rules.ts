@@ -69,14 +69,11 @@ export function emptiedEntries(port: Symptom['port'], differences: readonly AnyD
   return {kind: 'missing-entry', family, port, detail: '', expected: differences.map(({rule}) => rule), actual: []};
 }
 
-/** What was found in a Service port, or in the base rules: there no differences are given. */
-interface Found {
-  readonly differences?: readonly AnyDifference[] | undefined;
-  readonly symptoms: readonly Symptom[];
-}
-
-/** The symptoms that show only what is gone from these places become one for each place. */
-export function mergeLost(found: readonly Found[], lost: readonly LostPlace[]): readonly Symptom[] {
+/** The symptoms that show only what is gone from these places become one for each place. Those of the base rules come without differences. */
+export function mergeLost(
+  found: readonly {readonly differences?: readonly AnyDifference[] | undefined; readonly symptoms: readonly Symptom[]}[],
+  lost: readonly LostPlace[],
+): readonly Symptom[] {
   const own = new Map<LostPlace, Symptom[]>(lost.map(place => [place, []]));
   const others = found.flatMap(({differences = [], symptoms}) => {
     const places = new Set(differences.map(({kind, rule}) => (kind === 'missing' ? placeOf(rule, lost) : undefined)));
@@ -125,6 +122,8 @@ export function lostSymptom(
   shown: readonly Symptom[],
 ): Symptom {
   const [first] = shown;
+  // Without a severity it is that of its kind.
+  const severe = shown.find(({severity}) => severity === 'error') ?? shown.find(({severity}) => severity === undefined) ?? first;
   const affects = [...new Set(shown.flatMap(({port}) => port ?? []))];
   const names = [...new Set(affects.map(({namespace, service}) => namespacedName({namespace, name: service})))];
   const number = plural(names.length, 'Service');
@@ -138,7 +137,7 @@ export function lostSymptom(
   const each = `${names.length === 0 ? '' : ` of ${number}, such as ${names[0]}`}: ${first?.detail}`;
   return {
     ...{kind, family, port: null},
-    severity: entries !== undefined || shown.some(({severity}) => severity === 'error') ? 'error' : first?.severity,
+    severity: entries !== undefined ? 'error' : severe?.severity,
     variant: entries === undefined ? first?.variant : whole?.variant,
     detail: `${place} ${lacks} that it should hold${entries === undefined ? each : whole === undefined ? partly : `: ${whole.effect}`}`,
     ...{expected: missing.slice(0, 3), actual: []},
