@@ -287,20 +287,10 @@ function ofStopped(
   const unread = missing === null || nft === null || iptables !== null ? [] : [missing.text];
   // What one table accepts, another still drops: kube-proxy's can only send the packet elsewhere.
   const isBehind = missing?.isOfKubeProxy === true && isOfAnotherTable(table);
-  const before = [
-    ...namesOf(
-      gaps.filter(gap => gap.table === table),
-      text,
-    ),
-    ...(isBehind ? [] : unread),
-  ];
-  const nat = [
-    ...namesOf(
-      gaps.filter(gap => gap.table === 'nat' && table !== 'nat'),
-      text,
-    ),
-    ...(isBehind ? unread : []),
-  ];
+  const own = gaps.filter(gap => gap.table === table);
+  const ofNat = gaps.filter(gap => gap.table === 'nat' && table !== 'nat');
+  const before = [...namesOf(own, text), ...(isBehind ? [] : unread)];
+  const nat = [...namesOf(ofNat, text), ...(isBehind ? unread : [])];
   // Packets to the node itself pass INPUT only if nothing sends them on to a pod.
   const toPod = nat.length > 0 && text.isLocal === true && packet.origin === 'arriving' ? text.elsewhere() : [];
   const changes =

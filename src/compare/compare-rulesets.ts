@@ -246,11 +246,9 @@ class UnorderedChain<Owner> implements SharedChain<Owner> {
     if (extra.length === 0 && this.#missing.length === 0 && late.length === 0) return [];
     const actualRules = this.#place.actual?.rules() ?? [];
     const missing = this.#missingInOrder();
-    const {differences} = pairUp(
-      missing.map(rule => parsed(this.#place, rule)),
-      extra.flatMap(at => actualRules[at] ?? []),
-      null,
-    );
+    const wanted = missing.map(rule => parsed(this.#place, rule));
+    const others = extra.flatMap(at => actualRules[at] ?? []);
+    const {differences} = pairUp(wanted, others, null);
     const missingLines = new Set(missing.map(({text}) => this.#prefix + text));
     const isExpected = (line: string): boolean => missingLines.has(line) || this.#isTaken(line);
     return [

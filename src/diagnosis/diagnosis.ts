@@ -224,12 +224,10 @@ function skippedCodes(service: ServiceObject): readonly (readonly [string, Reado
 }
 
 function reportedServices(services: readonly ServiceObject[], view: ClusterView, proxy: ProxyVersion): readonly ReportedService[] {
-  const entriesOf = onceAsked(() =>
-    Map.groupBy(
-      families.flatMap(family => view.entries(family, proxy)),
-      ({port}) => port.object,
-    ),
-  );
+  const entriesOf = onceAsked(() => {
+    const all = families.flatMap(family => view.entries(family, proxy));
+    return Map.groupBy(all, ({port}) => port.object);
+  });
   return services.map(service => {
     const {spec} = service;
     const families = familiesOf(service);

@@ -76,78 +76,43 @@ const everyMode: readonly RulesMode[] = ['iptables', 'ipvs', 'nftables'];
 
 /** `docs/dev/patch-releases.md` has the same table. */
 export const mendedBugs = {
-  lostUpdates: {
-    modes: ['iptables'],
-    what: 'an update is lost when a partial sync fails',
-    pulls: [122204],
-    since: 27,
-    first: {27: 11, 28: 7, 29: 2, 30: 0},
-  },
-  hourlyIpvs: {
-    modes: ['ipvs'],
-    what: 'what others changed is put right once an hour only',
-    pulls: [135631],
-    since: 34,
-    first: {34: 4, 35: 1, 36: 0},
-  },
-  newerNft: {
-    modes: ['nftables'],
-    what: 'no sync succeeds beside tables that nft 1.1.2 or newer wrote',
-    pulls: [137501],
-    since: 29,
-    first: {33: 11, 34: 7, 35: 4, 36: 0},
-  },
-  flowsToBalancers: {
-    modes: ['iptables'],
-    what: 'UDP flows to load-balancer addresses stay when endpoints go',
-    pulls: [104009],
-    since: 5,
-    first: {20: 10, 21: 4, 22: 1, 23: 0},
-  },
-  flowsToIpvsBalancers: {
-    modes: ['ipvs'],
-    what: 'UDP flows to load-balancer addresses stay when endpoints go',
-    pulls: [105650],
-    since: 5,
-    first: {22: 3, 23: 0},
-  },
-  flowsOfUnready: {
-    modes: ['iptables'],
-    what: 'UDP flows to endpoints that are no longer ready stay',
-    pulls: [106239],
-    since: 22,
-    first: {22: 4, 23: 0},
-  },
-  flowsFromStart: {
-    modes: everyMode,
-    what: 'UDP flows that began before the first sync may stay untranslated',
-    pulls: [126532, 126687],
-    since: 5,
-    first: {28: 14, 29: 9, 30: 5, 31: 1, 32: 0},
-    mayHave: {30: 4},
-  },
-  flowsOfTerminating: {
-    modes: everyMode,
-    what: 'UDP flows to endpoints that terminated stay',
-    pulls: [127780, 127806],
-    since: 29,
-    first: {29: 10, 30: 6, 31: 2, 32: 0},
-  },
-  flowsUnreconciled: {
-    modes: everyMode,
-    what: 'some stale UDP flows are not found',
-    pulls: [130034, 130505],
-    since: 32,
-    first: {32: 3, 33: 0},
-  },
-  flowsOfEmpty: {
-    modes: everyMode,
-    what: 'UDP flows of a Service that lost its last endpoint stay',
-    pulls: [139629],
-    since: 32,
-    first: {37: 0},
-  },
-} as const satisfies Readonly<Record<string, MendedBug>>;
+  lostUpdates: bug(['iptables'], '1.27.11 1.28.7 1.29.2 1.30.0', 27, [122204], 'an update is lost when a partial sync fails'),
+  hourlyIpvs: bug(['ipvs'], '1.34.4 1.35.1 1.36.0', 34, [135631], 'what others changed is put right once an hour only'),
+  newerNft: bug(['nftables'], '1.33.11 1.34.7 1.35.4 1.36.0', 29, [137501], 'no sync succeeds beside tables that nft 1.1.2 or newer wrote'),
+  flowsToBalancers: bug(
+    ['iptables'],
+    '1.20.10 1.21.4 1.22.1 1.23.0',
+    5,
+    [104009],
+    'UDP flows to load-balancer addresses stay when endpoints go',
+  ),
+  flowsToIpvsBalancers: bug(['ipvs'], '1.22.3 1.23.0', 5, [105650], 'UDP flows to load-balancer addresses stay when endpoints go'),
+  flowsOfUnready: bug(['iptables'], '1.22.4 1.23.0', 22, [106239], 'UDP flows to endpoints that are no longer ready stay'),
+  flowsFromStart: bug(
+    everyMode,
+    '1.28.14 1.29.9 1.30.5 1.31.1 1.32.0',
+    5,
+    [126532, 126687],
+    'UDP flows that began before the first sync may stay untranslated',
+    {mayHave: {30: 4}},
+  ),
+  flowsOfTerminating: bug(everyMode, '1.29.10 1.30.6 1.31.2 1.32.0', 29, [127780, 127806], 'UDP flows to endpoints that terminated stay'),
+  flowsUnreconciled: bug(everyMode, '1.32.3 1.33.0', 32, [130034, 130505], 'some stale UDP flows are not found'),
+  flowsOfEmpty: bug(everyMode, '1.37.0', 32, [139629], 'UDP flows of a Service that lost its last endpoint stay'),
+};
+
+/** A row of the table: where it is, the patches that mend it, the first minor with it, pull requests, and what it does. */
+function bug(
+  modes: readonly RulesMode[],
+  mended: string,
+  since: number,
+  pulls: readonly number[],
+  what: string,
+  more: Pick<PatchChange, 'mayHave'> = {},
+): MendedBug {
+  const first = Object.fromEntries(mended.split(' ').map(version => version.split('.').slice(1).map(Number) as [number, number]));
+  return {modes, what, pulls, since, first, ...more};
+}
 
 /** Whether this version has the change. A version without a patch counts as the newest patch of its minor. */
 export function hasChange({minor, patch}: KubeProxyVersion, change: PatchChange): boolean {

@@ -163,12 +163,8 @@ export function groupCommands({commands}: Pick<FindingGroup, 'commands'>, maxPod
   const [first = ''] = distinct;
   const deletions = distinct.slice(0, maxPods).map(command => deletion.exec(command));
   const isOneDeletion = distinct.length > 1 && deletions.every(found => found?.[1] === deletions[0]?.[1] && found !== null);
-  const text = isOneDeletion
-    ? `${first} ${deletions
-        .slice(1)
-        .map(found => found?.[2])
-        .join(' ')}`
-    : first;
+  const others = deletions.slice(1).map(found => found?.[2]);
+  const text = isOneDeletion ? [first, ...others].join(' ') : first;
   const lines = text === '' ? [] : text.split('\n').map(line => ({isOnNode: !line.startsWith('kubectl '), text: line}));
   return {lines, otherNodes: distinct.length - (isOneDeletion ? deletions.length : Math.min(distinct.length, 1))};
 }

@@ -1,3 +1,4 @@
+import {rulesetOfTables} from '../../parse/iptables/pasted-rulesets.ts';
 import {heldIn} from '../../model/once.ts';
 import {holdsChainsOfIpvs} from '../../expect/ipvs/infer-ipvs-config.ts';
 import {plural, someOf} from '../../model/text.ts';
@@ -35,31 +36,13 @@ export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ru
     chains.set(name, listChain(like, shown === undefined ? chain.rules() : merged(shown, chain)));
   }
   const whole = new Map<string, Table>([...tables].map(([name, chains]) => [name, {name, chains: byName(chains), complete: false}]));
-  return {
-    ...excerpt,
-    tables: whole,
-    forgetting: (_, work) => work(),
-    hasTable: name => whole.has(name),
-    chain: (table, name) => whole.get(table)?.chains.get(name),
-  };
+  const {ruleCount, chainCount} = excerpt;
+  return {...rulesetOfTables(excerpt, whole), ruleCount, chainCount};
 }
 
 /** Rules of which the excerpt shows none. */
 export function emptyRuleset(family: Family): Ruleset {
-  const tables = new Map<string, Table>();
-  return {
-    family,
-    backend: null,
-    toolVersion: null,
-    strays: [],
-    cut: null,
-    tables,
-    ruleCount: 0,
-    chainCount: 0,
-    hasTable: () => false,
-    chain: () => undefined,
-    forgetting: (_, work) => work(),
-  };
+  return rulesetOfTables({family, backend: null, toolVersion: null, strays: [], cut: null}, new Map());
 }
 
 function byName(chains: ReadonlyMap<string, Chain>): ChainsByName {

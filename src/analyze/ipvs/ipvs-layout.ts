@@ -118,12 +118,8 @@ const withoutOwnRules = {
 function holdsJumps(ruleset: Ruleset, baseRules: ChainSource): boolean {
   return [...hookedChains].every(key => {
     const [table = '', name = ''] = key.split('/');
-    const targets = new Set(
-      ruleset
-        .chain(table, name)
-        ?.rules()
-        .map(({target}) => target?.name),
-    );
+    const rules = ruleset.chain(table, name)?.rules() ?? [];
+    const targets = new Set(rules.map(({target}) => target?.name));
     return (baseRules.chain(table, name)?.rules() ?? []).every(({target}) => targets.has(target?.name));
   });
 }

@@ -314,16 +314,11 @@ export function analyzeUnexpectedNftRules(nftCase: NftCase, differences: readonl
   const changes = outcomeChanges(probes, expected.context, walks);
   const {severity, text} = effectOfRules(given, changes, walks);
   const base = {family: expected.context.family, expected: [], actual: rules.slice(0, 6)};
-  const lost = changes.filter(change => change.lost);
-  const items = [...new Set(lost.map(({item}) => item))];
-  if (items.length > 0 && items.length <= maxNamed)
-    return items.map(item =>
-      ofPort(
-        lost.filter(change => change.item === item),
-        first.rule.chain,
-        base,
-      ),
-    );
+  const lost = Map.groupBy(
+    changes.flatMap(change => (change.lost ? change : [])),
+    ({item}) => item,
+  );
+  if (lost.size > 0 && lost.size <= maxNamed) return [...lost.values()].map(own => ofPort(own, first.rule.chain, base));
   const count = rules.length === 1 ? describe(first) : `${rules.length} rules in ${first.rule.chain}`;
   const what = duplicate
     ? `${count} ${rules.length === 1 ? 'is there twice' : 'are duplicates'}`

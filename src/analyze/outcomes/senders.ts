@@ -133,11 +133,8 @@ export function classesOfProbe<T>(
 ): {readonly classes: readonly (readonly [Probe, T, Intervals])[]; readonly isCut: boolean} {
   const {packet, source} = probe;
   const address = subtract(spaceOf(source, packet.source.value, groups), source.kind === 'pod' ? except : []);
-  const running = groups.areRoutedSingly
-    ? runningPods(groups)
-        .get(source.kind)
-        ?.find(value => holds(address, value))
-    : undefined;
+  const pods = groups.areRoutedSingly ? runningPods(groups).get(source.kind) : undefined;
+  const running = pods?.find(value => holds(address, value));
   const usual = (space: SenderSpace): bigint => (running !== undefined && holds(space.address, running) ? running : packet.source.value);
   const made = new Map<Sender, Probe>();
   const {classes, rest} = senderClasses({

@@ -112,11 +112,8 @@ function chainPicks(table: NftTable, rules: readonly NftRule[]): readonly ShownP
 }
 
 function endpointOf(table: NftTable, target: string): Pick<ShownPick, 'hostPort' | 'rewrite'> {
-  const rewrite =
-    table
-      .chain(target)
-      ?.rules()
-      .find(({body}) => / dnat /.test(` ${body}`)) ?? null;
+  const rules = table.chain(target)?.rules() ?? [];
+  const rewrite = rules.find(({body}) => / dnat /.test(` ${body}`)) ?? null;
   const to = /dnat to (\S+)/.exec(rewrite?.body ?? '')?.[1];
   const [, address, port] = /__(.+)\/(\d+)$/.exec(target) ?? [];
   return {hostPort: to ?? (address === undefined ? target : `${address}:${port}`), rewrite};

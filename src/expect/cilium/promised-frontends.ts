@@ -116,12 +116,7 @@ export function ciliumEndpoints(
   const isOther = (other: string): boolean => other !== port.portName && (port.portName === '' || other === '');
   const slices = given.map(asCiliumReads);
   const isPlain = slices.every((slice, index) => slice === given[index] && !(slice.ports ?? []).some(one => isOther(one.name ?? '')));
-  const names = isPlain
-    ? []
-    : uniqueBy(
-        slices.flatMap(({ports}) => (ports ?? []).map(one => one.name ?? '')),
-        one => one,
-      );
+  const names = isPlain ? [] : [...new Set(slices.flatMap(({ports}) => (ports ?? []).map(one => one.name ?? '')))];
   const more = names
     .filter(one => one === port.portName || isOther(one))
     .flatMap(one => endpointSet({...port, portName: one}, slices, proxy.version).endpoints);

@@ -112,15 +112,18 @@ function rulesetOf({family, backend, parts}: BackendParts): Ruleset {
   const strays: StrayLine[] = [];
   const tables = new Map<string, Table>();
   for (const [name, ofTable] of Map.groupBy(parts, ({table}) => table)) tables.set(name, tableOf(name, ofTable, strays));
-  const all = [...tables.values()];
-  const chains = all.flatMap(table => [...table.chains.values()]);
   const toolVersion = parts.find(({section}) => section.origin.toolVersion !== null)?.section.origin.toolVersion ?? null;
+  return rulesetOfTables({family, backend, toolVersion, strays: inOrder(strays), cut: cutOf(parts)}, tables);
+}
+
+/** Tables whose chains are all in memory. */
+export function rulesetOfTables(
+  of: Pick<Ruleset, 'family' | 'backend' | 'toolVersion' | 'strays' | 'cut'>,
+  tables: ReadonlyMap<string, Table>,
+): Ruleset {
+  const chains = [...tables.values()].flatMap(table => [...table.chains.values()]);
   return {
-    family,
-    backend,
-    toolVersion,
-    strays: inOrder(strays),
-    cut: cutOf(parts),
+    ...of,
     tables,
     ruleCount: chains.reduce((sum, chain) => sum + chain.ruleCount, 0),
     chainCount: chains.length,

@@ -112,14 +112,8 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
 function isTypo(address: string, asked: string): boolean {
   const same = [...address].findIndex((character, at) => character !== asked[at]);
   const rest = (text: string, skip: number): string => text.slice(Math.max(0, same) + skip);
-  return (
-    address !== asked &&
-    [
-      [1, 0],
-      [0, 1],
-      [1, 1],
-    ].some(([left = 0, right = 0]) => rest(address, left) === rest(asked, right))
-  );
+  const isSame = (left: number, right: number): boolean => rest(address, left) === rest(asked, right);
+  return address !== asked && (isSame(1, 0) || isSame(0, 1) || isSame(1, 1));
 }
 
 /** `web`, `web.shop` and longer ones, of `shop/web` or `web`. */

@@ -16,13 +16,8 @@ export const github: Renderer = (report, options) => {
   const loud = verbose ? report.findings.filter(({known}) => known === undefined) : freshFindings(report.findings);
   const blocks = causeBlocks(loud);
   const readAt = readTime(options.provenance);
-  const lines = severities.flatMap(severity =>
-    levelLines(
-      severity,
-      blocks.filter(block => severityOf(block) === severity),
-      readAt,
-    ),
-  );
+  const ofSeverity = Map.groupBy(blocks, severityOf);
+  const lines = severities.flatMap(severity => levelLines(severity, ofSeverity.get(severity) ?? [], readAt));
   return [logLine(verdictLine(report, styleOf(false), options.provenance)), ...waitLines(report), ...lines].join('\n');
 };
 

@@ -177,14 +177,8 @@ function cellHtml({text, severity, findings}: MatrixCell, linkOf: (finding: Find
   const parts = text.split(/(ST\d+)/);
   if (parts.length === 1) return html`<td class="${severity}">${linked(text, findings[0])}</td>`;
   // One by one: a list would be joined by line breaks.
-  const content = parts.reduce(
-    (done, part) =>
-      html`${done}${linked(
-        part,
-        findings.find(({code}) => code === part),
-      )}`,
-    nothing,
-  );
+  const findingOf = (part: string) => findings.find(({code}) => code === part);
+  const content = parts.reduce((done, part) => html`${done}${linked(part, findingOf(part))}`, nothing);
   return html`<td class="${severity}">${content}</td>`;
 }
 
