@@ -128,8 +128,8 @@ function lossTo(hostPort: string, {item, context, isSentByIpvs}: TraceCase, {pac
   // Interfaces may not have been read. No pod has an address of the pod network that is the node's own.
   const isPods = endpoint.nodeName !== facts.name || holds(podsHere(facts, destination.family), destination.value);
   if (environment.isLocal(destination) !== false || !(facts.allAddresses || isPods)) return [];
-  const {source, port} = packet;
-  const inInterface = packet.inInterface ?? environment.interfaceOf?.(source) ?? null;
+  const {port} = packet;
+  const inInterface = packet.inInterface ?? environment.arrivesBy?.(packet, environment) ?? null;
   const obstacle = kernelObstacle(facts);
   const sent = {...packet, inInterface, destination, port: endpoint.port};
   const replies = {...sent, virtual: {destination: packet.destination, port}};

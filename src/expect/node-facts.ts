@@ -1,4 +1,4 @@
-import type {Family} from '../model/address.ts';
+import {type Address, type Family, parseAddress} from '../model/address.ts';
 import type {NetworkFacts, NodeFacts} from '../model/node/node-facts.ts';
 import {fileText, type ApiObjects, type NodeDump, type Problem} from '../model/snapshot.ts';
 import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
@@ -11,7 +11,7 @@ import {
   parseSysctls,
 } from '../parse/network-facts.ts';
 import {nodeObject} from './api-index.ts';
-import {ownPods, podCIDRsOf} from './node-context.ts';
+import {ownPods, podCIDRsOf, podsByNode} from './node-context.ts';
 import {once} from '../model/once.ts';
 
 /** The facts about a node: from the Node object, and from its interfaces if they were read. */
@@ -43,8 +43,17 @@ export function readNodeFacts(node: NodeDump, api: ApiObjects): {readonly facts:
   };
   const podAddresses = (family: Family): readonly string[] => ownPods(facts, api, family);
   const message = `nodes/${node.name}/addresses.json is not what "ip -j addr" prints: only the addresses in the Node object are known`;
-  return {facts: {...facts, podAddresses}, problem: parsed === null ? {node: node.name, message} : null};
+  const podOfNode = ({text, family}: Address): Address | null => {
+    const [pod] = podsByNode(api, family).get(nodesByAddress(api).get(text) ?? '') ?? [];
+    return pod === undefined ? null : parseAddress(pod);
+  };
+  return {facts: {...facts, podAddresses, podOfNode}, problem: parsed === null ? {node: node.name, message} : null};
 }
+
+const nodesByAddress = once(
+  ({nodes}: ApiObjects) =>
+    new Map((nodes ?? []).flatMap(({metadata: {name}, status}) => (status?.addresses ?? []).map(({address}) => [address, name] as const))),
+);
 
 /** What was read of a node beside its rules. A file is parsed when something asks for it: routes can be many. */
 function networkFacts(node: NodeDump): NetworkFacts {

@@ -227,10 +227,11 @@ const icmpTypes: Readonly<Record<number, readonly string[]>> = {
 const protocolNumbers: Readonly<Record<string, string>> = {icmp: '1', tcp: '6', udp: '17', sctp: '132'};
 
 /** An arriving packet has never arrived on loopback; a packet that the node sends has no input interface. */
-function inInterface({packet, hook}: PacketAt): PacketValue {
+function inInterface({packet, hook, environment}: PacketAt): PacketValue {
   if (hook === 'output' || (packet.origin === 'node' && packet.inInterface === null)) return {kind: 'interface', name: '', side: 'in'};
-  // The loopback interface does not follow from the source: all own addresses are on it.
-  return {kind: 'interface', name: packet.inInterface, side: 'in', isClient: packet.client === 'source' && packet.origin !== 'node'};
+  // The loopback interface does not follow from the source: all own addresses are on it. Nor does one that was given.
+  const isOfSource = packet.origin !== 'node' && packet.inInterface === (environment.interfaceOf?.(packet.source) ?? null);
+  return {kind: 'interface', name: packet.inInterface, side: 'in', isClient: packet.client === 'source' && isOfSource};
 }
 
 /** There is no output interface before routing or on input. */

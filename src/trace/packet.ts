@@ -140,11 +140,11 @@ export interface Environment {
   localAddresses?(family: Family): Intervals;
   /** The interface that has an address of the node; null if unknown. */
   interfaceWith?(address: Address): string | null;
-  /** The interface by which packets to an address leave and, with symmetric routing, those from it arrive; null if unknown. */
+  /** The interface by which packets to an address leave; null if unknown. */
   interfaceOf?(address: Address): string | null;
   /** The gateway to which a packet leaves, empty without one; null if that is unknown. */
   gatewayTo?(packet: Packet): string | null;
-  /** The interface by which a packet arrives where that depends on the address that it is sent to; null if unknown. */
+  /** The interface by which a packet arrives: that of the address which it asks, or the one that leads back to its sender; null if unknown. */
   arrivesBy?(packet: Packet, environment: Environment): string | null;
   /** The number of hops that packets of the node's own get over IPv4; null if unknown. */
   readonly ownHops?: number | null;

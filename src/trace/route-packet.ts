@@ -46,9 +46,8 @@ function byAge(a: number, b: number): number {
 export function routePacket(route: Route, branch: Branch): readonly ChainResult[] {
   const {environment} = route;
   if (branch.packet.origin !== 'node') {
-    const {inInterface, source} = branch.packet;
-    const arrived = inInterface ?? environment.interfaceOf?.(source) ?? environment.arrivesBy?.(branch.packet, environment) ?? null;
-    const start = {...branch, packet: {...branch.packet, inInterface: arrived}};
+    const inInterface = branch.packet.inInterface ?? environment.arrivesBy?.(branch.packet, environment) ?? null;
+    const start = {...branch, packet: {...branch.packet, inInterface}};
     return pass(route, 'prerouting', pass(route, 'ingress', [start])).flatMap(end => afterRouting(route, end));
   }
   const {ownHops} = environment;

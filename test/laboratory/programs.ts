@@ -1114,6 +1114,25 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
     name: 'second-link-drops-replies',
     load: [...secondLink('there', 'back'), rules('filter', '-I FORWARD -i eth1 -m conntrack --ctstate ESTABLISHED -j DROP')],
   },
+  // What is sent to node ports arrives by the link of the node's address, whatever leads back to the pods.
+  {
+    name: 'second-link-refuses-by-uplink',
+    load: [...secondLink('there', 'back'), rules('filter', '-I FORWARD -i eth0 -s 10.244.12.0/24 -j DROP')],
+  },
+  {
+    name: 'second-link-refuses-node-ports',
+    load: [
+      ...secondLink('there', 'back'),
+      rules('filter', '-I FORWARD -i eth1 -m conntrack --ctorigdst 172.18.0.11 --ctdir ORIGINAL -j DROP'),
+    ],
+    ...decided,
+  },
+  {
+    name: 'node-by-second-link-refused',
+    load: [...secondLink(), sh('ip route add 172.18.0.12/32 dev eth1'), rules('filter', '-I INPUT -i eth1 -p tcp --dport 8080 -j DROP')],
+    isIPv4Only: true,
+    ...decided,
+  },
   // By ARP a node answers for any address that it has, by IPv6 for those of the interface alone.
   {name: 'node-by-second-link', load: [...secondLink(), sh('ip route add 172.18.0.12/32 dev eth1')]},
   {name: 'far-pods-on-link-alone', load: [sh('ip route replace 10.244.12.0/24 dev eth0')]},

@@ -158,6 +158,7 @@ describe('senders that no rule tells apart are one class', () => {
     const veth = 0x0af40109n;
     const facts: Partial<Environment> = {
       interfaceOf: ({value}) => (value === veth ? 'cali9' : 'eth0'),
+      arrivesBy: ({source}, {interfaceOf}) => interfaceOf?.(source) ?? null,
       behind: pattern => (pattern === 'cali+' || pattern === 'cali9' ? [[veth, veth]] : []),
     };
     expect(classesOf(iptables({filter: '-A FORWARD -i cali+ -j DROP'}), pods, facts)).toEqual([

@@ -1,7 +1,7 @@
-import {heldIn, once} from '../../model/once.ts';
+import {heldIn, keptWith, once} from '../../model/once.ts';
 import {largest, partition} from '../../model/lists.ts';
-import {type Address, contains, type Family, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
-import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import {type Address, bitsOf, contains, type Family, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
+import {holds, intersect, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
 import {
   hostIP,
   isWithoutRealms,
@@ -14,16 +14,17 @@ import {
   type RouteQuery,
   sysctlNumber,
 } from '../../model/node/node-facts.ts';
-import {isLocalRouteMissing, isSentOn, isUsualRule} from '../../model/node/policy-routing.ts';
+import {isLocalRouteMissing, isOfMany, isSentOn, isUsualRule, leadsToNoNode} from '../../model/node/policy-routing.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
 import {isInSet} from '../../trace/iptables/match-set.ts';
-import {type Environment, isInterfaceLike, type Packet, type NodeRule, type Outcome} from '../../trace/packet.ts';
+import {askAddress, type Environment, isInterfaceLike, type Packet, type NodeRule, type Outcome} from '../../trace/packet.ts';
 import type {NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
 import type {ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
 import {type Side, walkSide} from '../../trace/side.ts';
 import type {Probe} from './probes.ts';
+import {allAddresses} from '../../trace/sender-space.ts';
 
 interface EnvironmentOptions {
   /** The `recent` lists that hold the packet's source. */
@@ -53,6 +54,7 @@ export function environmentOf(
       own.has(address.text) || isLoopbackAddress(address) || (unbound?.has(address.text) || (strict && !facts.allAddresses) ? null : false),
     canBeInterface: name => canBe(name) ?? (!strict && isNeverOnServicePath(name) ? false : null),
     interfaceOf,
+    arrivesBy: (packet, environment) => arrivesBy(facts, packet, environment),
     interfaceWith: address => sourcesOnLink(facts).find(one => one.address.text === address.text)?.dev ?? null,
     isPortOf: (port, name) => facts.network.links?.some(link => isInterfaceLike(port, link.name) && link.master === name) ?? false,
     isBridge: name => isBridge(facts, name),
@@ -155,6 +157,49 @@ const interfacesOf = once((facts: NodeFacts): Interfaces => {
 interface Interfaces extends Required<Pick<Environment, 'interfaceOf' | 'interfaces' | 'behind'>> {
   /** Whether an address whose route is unknown can be behind an interface of this name. */
   readonly canBe: (pattern: string) => boolean | null;
+}
+
+/**
+ * What others send to an address arrives by the interface whose network holds it, whatever leads back to them, unless that is a tunnel to
+ * somebody in this network. What other nodes answer to a pod takes the way of their pods. Everything else arrives by the interface that leads
+ * back.
+ */
+export function arrivesBy(facts: NodeFacts, packet: Packet, environment: Environment): string | null {
+  const {source, destination, family, connection} = packet;
+  const way = environment.interfaceOf?.(source) ?? null;
+  const isForPod = holds(podsHere(facts, family), destination.value);
+  const pod = isForPod && connection?.direction === 'reply' ? (facts.podOfNode?.(source) ?? null) : null;
+  if (pod !== null) return environment.interfaceOf?.(pod) ?? way;
+  if (way === null || isForPod || connection?.direction === 'reply') return way;
+  const asked = uplinksOf(facts).filter(({cidr}) => contains(cidr, destination));
+  const [first] = asked;
+  if (first === undefined || asked.some(({dev}) => dev === way)) return way;
+  const others = sendersBy(facts, first, asked);
+  if (others === null || !holds(others, source.value)) return way;
+  askAddress(others, 'source', packet, environment);
+  environment.sender?.commitAdded();
+  return first.dev;
+}
+
+/** The interfaces with a network that may hold more than pods of the node. */
+const uplinksOf = once((facts: NodeFacts) =>
+  sourcesOnLink(facts).filter(({dev, cidr}) => cidr.prefix < bitsOf(cidr.family) && !leadsToNoNode(facts, dev)),
+);
+
+type Uplink = ReturnType<typeof uplinksOf>[number];
+
+/** All whose packets to an address of an interface arrive by it; null if that is unknown. */
+function sendersBy(facts: NodeFacts, {cidr, dev}: Uplink, asked: readonly Uplink[]): Intervals | null {
+  const {family} = cidr;
+  return keptWith(facts, `senders by ${dev} ${cidr.text}`, () => {
+    const [byOthers, byTunnels] = [
+      behind(facts, name => asked.some(other => other.dev === name), family),
+      behind(facts, name => !isOfMany(facts.network, name), family),
+    ];
+    if (byOthers === null || byTunnels === null) return null;
+    const near = intersect(byTunnels, addressesIn([cidr.text], family));
+    return [byOthers, near, podsHere(facts, family), localRanges(facts)[family]].reduce(subtract, allAddresses(family));
+  });
 }
 
 /** The addresses of a network for all its routers, and for all its hosts, are in table local, and behind its interface as the others. */
@@ -278,8 +323,8 @@ function ownRanges(addresses: readonly string[], family: Family): Intervals {
 }
 
 /** The addresses of the node's pods: its networks, and in a family without one the pods that are known. */
-export function podsHere({podCIDRs, podAddresses}: NodeFacts, family: Family): Intervals {
-  return addressesIn([...podCIDRs, ...(podAddresses?.(family) ?? [])], family);
+export function podsHere(facts: NodeFacts, family: Family): Intervals {
+  return keptWith(facts, `pods of ${family}`, () => addressesIn([...facts.podCIDRs, ...(facts.podAddresses?.(family) ?? [])], family));
 }
 
 /** What rules of policy routing may ask. */

@@ -1,4 +1,4 @@
-import {routeQuery} from './environment.ts';
+import {arrivesBy, routeQuery} from './environment.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import type {Address, Family} from '../../model/address.ts';
 import {
@@ -26,7 +26,6 @@ import {
   isUnroutedHere,
   leavesByUplink,
   otherUplink,
-  isAskedElsewhere,
   podLink,
   routedAstray,
   routingCause,
@@ -107,9 +106,9 @@ export function ownObstacle(facts: NodeFacts): NonNullable<Environment['ownObsta
 export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arrivesBy' | 'arrivalObstacle' | 'doubtedWay'>> {
   return {
     arrivesBy: (packet, environment) => {
-      // Where rules ask for the interface of a packet, a pod's is still the one that leads to the pod.
-      const dev = arrivalOf(facts, packet.source, packet.destination) ?? podLink(facts, packet.source);
-      if (dev !== null) askSource(packet, environment);
+      const known = arrivesBy(facts, packet, environment);
+      const dev = known ?? arrivalOf(facts, packet.source, packet.destination) ?? podLink(facts, packet.source);
+      if (known === null && dev !== null) askSource(packet, environment);
       return dev;
     },
     arrivalObstacle: (packet, environment) => {
@@ -210,7 +209,7 @@ function forwardingObstacle(facts: NodeFacts): NonNullable<Environment['obstacle
   const {network} = facts;
   const isMixed = new Set(switchesOf(network).map(name => sysctlNumber(network, name))).size > 1;
   return (packet, environment) => {
-    const {family, source, destination, original, connection, inInterface, virtual} = packet;
+    const {family, destination, inInterface, virtual} = packet;
     const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
     // IPVS sends packets on by itself. The kernel forwards the replies, which arrive from where the endpoint is.
     const dev = virtual === undefined ? inInterface : (environment.interfaceOf?.(destination) ?? null);
@@ -218,13 +217,7 @@ function forwardingObstacle(facts: NodeFacts): NonNullable<Environment['obstacle
     // IPv4 has a switch for each interface, which the one for all writes to.
     const own = family === 'IPv4' && dev !== null ? `net.ipv4.conf.${dev}.forwarding` : null;
     const value = own === null ? null : sysctlNumber(network, own);
-    const comesBy = (): boolean =>
-      virtual !== undefined ||
-      connection?.direction === 'reply' ||
-      original == null ||
-      !isAskedElsewhere(facts, {source, asked: original.destination, dev});
-    const isOwn = value !== null && (value !== 0 || comesBy());
-    if (isOwn ? value !== 0 : sysctlNumber(network, all) !== 0) return null;
-    return `the node forwards no ${virtual === undefined ? 'such packets' : 'replies'} (${isOwn ? own : all} is 0)`;
+    if ((value ?? sysctlNumber(network, all)) !== 0) return null;
+    return `the node forwards no ${virtual === undefined ? 'such packets' : 'replies'} (${value === null ? all : own} is 0)`;
   };
 }

@@ -15,6 +15,8 @@ export interface NodeFacts {
   readonly podCIDRs: readonly string[];
   /** The addresses of its pods that are known, in a family without a podCIDR: by pods, endpoints and routes. */
   readonly podAddresses?: (family: Family) => readonly string[];
+  /** A pod of another node, by an address of that node; null if none is known. */
+  readonly podOfNode?: (address: Address) => Address | null;
   readonly zone: string | null;
   /** As the Node has it: `5.4.0-150-generic`. */
   readonly kernelVersion?: string;

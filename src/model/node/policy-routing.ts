@@ -406,12 +406,6 @@ export function podLink({network}: NodeFacts, address: Address): string | null {
   return way.kind === 'unicast' && !isDefaultWay(usual, way, address.family) ? way.dev : null;
 }
 
-/** What a pod of another node sends to an address of this one comes by the interface that has it, whatever leads back to the pod. */
-export function isAskedElsewhere(facts: NodeFacts, {source, asked, dev}: {source: Address; asked: Address; dev: string | null}): boolean {
-  const home = homeOf(facts, asked);
-  return home !== null && home !== dev && !isPodHere(facts, source);
-}
-
 /** The interface that has an address, or whose network holds it. */
 function homeOf(facts: NodeFacts, asked: Address): string | null {
   const isOwn = ({name, network}: {readonly name: string; readonly network: string}): boolean =>
@@ -601,9 +595,12 @@ function isByDefaultOf({routes}: NetworkFacts, rule: PolicyRule | null, address:
 
 /** Interfaces to a single other end, as those of WireGuard, need none. */
 function asksForAll({network}: NodeFacts, {dev, gateway, gateways}: Unicast): boolean {
-  return (
-    (gateway ?? gateways) == null && /^(?:|veth|vlan|bond|bridge|macvlan)$/.test(network.links?.find(({name}) => name === dev)?.kind ?? '-')
-  );
+  return (gateway ?? gateways) == null && isOfMany(network, dev);
+}
+
+/** Whether an interface leads to many others, and to each by its own address; false for tunnels. */
+export function isOfMany({links}: NetworkFacts, dev: string): boolean {
+  return /^(?:|veth|vlan|bond|bridge|macvlan)$/.test(links?.find(({name}) => name === dev)?.kind ?? '-');
 }
 
 /** By the link of a pod or the bridge of several, by a tunnel, or by a gateway that is not the default one. */
