@@ -7,6 +7,7 @@ import {hostIP, isTakenBy, type NodeFacts, vxlansUp} from '../model/node/node-fa
 import {
   crowdedLinks,
   downTunnel,
+  droppedOnArrival,
   gatewayInPlaceOfLink,
   isOnUplink,
   misledTo,
@@ -254,6 +255,13 @@ function lostInTunnel(from: PacketNode, to: PacketNode, address: Address): strin
   return `${causeOf(lost.stop)} on ${lost.node.node.name} stops what carries packets of pods between the nodes, UDP ${lost.port}`;
 }
 
+/** The interface by which what another node sends to an address arrives, as its routes name a gateway; null if they name none of this node. */
+function interfaceAt(to: PacketNode, from: PacketNode, address: Address): string | null {
+  const route = routeOfServices(from.facts, address);
+  const hop = route.kind === 'unicast' ? parseAddress(route.gateway ?? '') : null;
+  return hop === null ? null : (settingOf(to).environment.interfaceWith?.(hop) ?? null);
+}
+
 function causeOf({path, policy}: Outcome): string {
   return policy === undefined ? `"${path.at(-1)?.text ?? ''}"` : `the policy of ${policy}`;
 }
@@ -350,7 +358,7 @@ function followOn(
   const arriving: Packet = {
     ...(masquerade ? packet : sent),
     origin: 'arriving',
-    inInterface: null,
+    inInterface: interfaceAt(there, here, destination),
     destination,
     port: end === null ? sent.port : Number(end.port),
     ...(drawnPorts === undefined ? {} : {drawnPorts}),
@@ -369,6 +377,11 @@ function followOn(
   const answer = lostInTunnel(there, here, arriving.source);
   if (reason !== null) return [{...outcome, verdict: 'drop', onward, reason}];
   if (answer !== null) return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason: answer}];
+  const dev = interfaceAt(here, there, arriving.source);
+  const replies = {source: destination, destination: arriving.source, arrivedFor: arriving.source, mark: 0};
+  const back = dev === null ? null : droppedOnArrival(here.facts, {...replies, dev});
+  if (back !== null)
+    return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason: `rp_filter of ${dev} on ${here.node.name} is strict (1), and ${back} leads back`}];
   if (settingOf(there).environment.isLocal(arriving.source) === true)
     return [
       {...outcome, verdict: 'drop', onward, reason: `the kernel of ${name} takes no packet from outside that has an address of its own`},

@@ -48,6 +48,20 @@ export interface PodWay {
   readonly tunnel: Vxlan | null;
   /** All VXLANs that are up. */
   readonly vxlans: readonly Vxlan[];
+  /** Where packets of IPv4 from its pods go to, and where it takes such; left out where no gateways lead to all other nodes. */
+  readonly routed?: RoutedPods;
+}
+
+/** Of a node whose packets to pods of others go to a gateway each: what is not as on most nodes. */
+interface RoutedPods {
+  /** By node, where the gateway is another address than the node's own. */
+  readonly gateways: ReadonlyMap<string, string>;
+  /** Interfaces with strict reverse path filtering by their addresses; empty where it has a single one. */
+  readonly strict: ReadonlyMap<string, string>;
+  readonly own: string;
+  readonly usual: string;
+  /** By node, where another interface than the usual one leads to its pods. */
+  readonly devices: ReadonlyMap<string, string>;
 }
 
 /** What is kept of a node after its dumps are dropped. */

@@ -1246,6 +1246,47 @@ describe('ST613: the MTU between pods is another one on one of three nodes', () 
   });
 });
 
+describe('ST604: packets of pods of another node arrive by another interface than the one that leads back to them', () => {
+  // On node-b the routes lead back by eth0; node-a sends to its pods by a gateway.
+  const foundWith = async ({gateway, rp}: {readonly gateway: string; readonly rp: number}) => {
+    const given = await scenario();
+    for (const [node, own, other] of [
+      ['node-a', 11, 12],
+      ['node-b', 12, 11],
+    ] as const) {
+      const networks = [
+        {ifname: 'lo'},
+        ...['172.18.0', '192.0.2'].map((net, n) => ({ifname: `eth${n}`, addr_info: [{local: `${net}.${own}`, prefixlen: 24}]})),
+      ];
+      given.file(node, 'addresses.json', JSON.stringify(networks));
+      given.file(node, 'links.json', JSON.stringify([eth0, {...eth0, ifname: 'eth1'}, bridge()]));
+      const hop = node === 'node-a' ? gateway : `172.18.0.${other}`;
+      const routes = [
+        {dst: `10.244.${other}.0/24`, gateway: hop, dev: hop.startsWith('192') ? 'eth1' : 'eth0'},
+        {dst: '10.244.13.0/24', gateway: '172.18.0.13', dev: 'eth0'},
+        {dst: `10.244.${own}.0/24`, dev: 'cni0'},
+      ];
+      given.file(node, 'routes.json', JSON.stringify(routes));
+      given.file(node, 'ip-rules.json', JSON.stringify(usualRules));
+      given.file(node, 'sysctls', ['all', 'eth0', 'eth1'].map(name => `net.ipv4.conf.${name}.rp_filter = ${rp}\n`).join(''));
+    }
+    return given.findings().flatMap(({code, node, severity, message}) => (code === 'ST604' ? [`${severity} ${node}: ${message}`] : []));
+  };
+
+  test('is a warning of the node that drops them, where reverse paths are strict', async () => {
+    expect(await foundWith({gateway: '192.0.2.12', rp: 1})).toEqual(
+      expect.arrayContaining([
+        'warning node-b: rp_filter of eth1 is strict (1), and packets of pods on 1 other node (node-a) arrive there, while eth0 leads back to these pods: the kernel drops what they send to pods here by Services, unless their nodes masquerade it.',
+      ]),
+    );
+  });
+
+  test('is none where they are loose, and where both ways are the same', async () => {
+    expect(await foundWith({gateway: '192.0.2.12', rp: 2})).toEqual([]);
+    expect(await foundWith({gateway: '172.18.0.12', rp: 1})).toEqual([]);
+  });
+});
+
 describe('ST611: the VXLAN of a node has another id or port than those of the others', () => {
   const foundWith = async (nodes: Readonly<Record<string, readonly Readonly<Record<string, unknown>>[]>>) => {
     const given = await scenario();

@@ -1106,6 +1106,11 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
     ...decided,
   },
   {
+    name: 'second-link-strict-there',
+    load: [...secondLink('there'), shIn('node-b', 'sysctl -qw net.ipv4.conf.all.rp_filter=1')],
+    isIPv4Only: true,
+  },
+  {
     name: 'second-link-forwarding-off',
     load: [...secondLink('there', 'back'), sh('sysctl -qw net.ipv4.conf.eth1.forwarding=0')],
     isIPv4Only: true,

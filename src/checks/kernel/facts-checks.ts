@@ -8,7 +8,7 @@ import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {check} from '../catalog.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {asymmetric} from './reverse-path.ts';
+import {asymmetric, droppedBetween} from './reverse-path.ts';
 import {
   deviceTo,
   entriesOnNode,
@@ -23,7 +23,7 @@ import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText} from '../../model/snapshot.ts';
 
 /** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
-interface FactsCheck {
+interface FactsCheck extends Pick<Check, 'nodes'> {
   readonly code: string;
   find(context: NodeCheckContext): Iterable<FoundFact>;
 }
@@ -122,6 +122,7 @@ const table: readonly FactsCheck[] = [
         if (found !== null) yield found;
       }
     },
+    nodes: droppedBetween,
   },
   {
     code: 'ST605',

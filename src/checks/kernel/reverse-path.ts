@@ -1,6 +1,7 @@
 import {bitsOf, type Address, contains, type Family, parseAddress, type parseCidr} from '../../model/address.ts';
-import {type NetworkFacts, routeOf} from '../../model/node/node-facts.ts';
+import {isSame, type NetworkFacts, routeOf} from '../../model/node/node-facts.ts';
 import {
+  isOfMany,
   isPolicyRouted,
   isReversePathStrict,
   networksOnLink,
@@ -10,9 +11,14 @@ import {
   usualDevice,
 } from '../../model/node/policy-routing.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
+import {internalIPs, nodeObject} from '../../expect/api-index.ts';
+import type {Observation} from '../../model/finding.ts';
+import {groupBy} from '../../model/lists.ts';
+import type {PodWay} from '../../model/node-result.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {entriesOnNode, type FoundFact, interfaceSwitch, podsHere} from './node-paths.ts';
+import {run} from '../commands/commands.ts';
+import {entriesOnNode, type FoundFact, interfaceSwitch, podAddresses, podsHere, routesToPods} from './node-paths.ts';
 import {misroutedPackets} from './policy-routes.ts';
 
 /** Packets that the kernel drops by their way back, or whose answers leave by another interface, and what shows or ends that on the node. */
@@ -22,6 +28,56 @@ type Asymmetric = Pick<FoundFact, 'severity' | 'message' | 'commands'>;
 export function asymmetric(context: NodeCheckContext, family: Family): Asymmetric | null {
   const uplink = uplinkOf(context, family);
   return uplink === null ? null : (podsLost(context, uplink) ?? nodeLost(context, uplink) ?? clientsLost(context, uplink));
+}
+
+/** Where packets between pods of a node and those of others go and come from; undefined where no gateways lead to all of them. */
+export function routedPods(context: NodeCheckContext): PodWay['routed'] {
+  const {facts, api} = context;
+  const uplink = uplinkOf(context, 'IPv4');
+  const ways = groupBy(
+    routesToPods(context, 'IPv4').filter(({node}) => node !== facts.name),
+    ({node}) => node,
+  );
+  const others = [...podAddresses(context, 'IPv4')].filter(([node, pods]) => node !== facts.name && pods.length > 0);
+  if (uplink === null || ways.length === 0 || ways.length < others.length) return undefined;
+  const [gateways, devices] = [new Map<string, string>(), new Map<string, string>()];
+  for (const [first, ...rest] of ways) {
+    if (first?.route.kind !== 'unicast' || rest.some(({route}) => !isSame(route, first.route))) return undefined;
+    const {node, route} = first;
+    if (route.gateway === null || !isOfMany(facts.network, route.dev)) return undefined;
+    const object = nodeObject(api, node);
+    if (object === undefined || !internalIPs(object).includes(route.gateway)) gateways.set(node, route.gateway);
+    if (route.dev !== uplink.dev) devices.set(node, route.dev);
+  }
+  const links = networksOnLink(facts).filter(({name, cidr}) => cidr.family === 'IPv4' && isReversePathStrict(facts.network, name));
+  const strict = new Map(
+    (facts.onLink ?? []).flatMap(({name, network}) =>
+      links.some(link => link.name === name) ? [[network.replace(/\/.*/, ''), name]] : [],
+    ),
+  );
+  return {gateways, devices, strict, own: uplink.own.text, usual: uplink.dev};
+}
+
+/** Nodes that drop what pods of others send, because another interface than the one by which it arrives leads back to these. */
+export function* droppedBetween(ways: readonly PodWay[]): Iterable<Observation> {
+  const routed = new Map(ways.flatMap(({node, routed: own}) => (own === undefined ? [] : [[node, own]])));
+  for (const [node, {strict, own, usual, devices}] of routed) {
+    const lost = [...(strict.size === 0 ? [] : routed)].flatMap(([name, {gateways}]) => {
+      const dev = name === node ? undefined : strict.get(gateways.get(node) ?? own);
+      const back = devices.get(name) ?? usual;
+      return dev === undefined || dev === back ? [] : [{name, dev, back}];
+    });
+    for (const [first, ...others] of groupBy(lost, ({dev, back}) => `${dev} ${back}`)) {
+      if (first === undefined) continue;
+      const nodes = [first, ...others].map(({name}) => name);
+      yield {
+        node,
+        family: 'IPv4',
+        message: `rp_filter of ${first.dev} is strict (1), and packets of pods on ${plural(nodes.length, 'other node')} (${someOf(nodes)}) arrive there, while ${first.back} leads back to these pods: the kernel drops what they send to pods here by Services, unless their nodes masquerade it.`,
+        ...run(commandLine`sysctl -w ${interfaceSwitch(first.dev, 'rp_filter')}=2`),
+      };
+    }
+  }
 }
 
 /** The interface of the node's address. */

@@ -4,6 +4,7 @@ import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {check} from '../catalog.ts';
 import {run} from '../commands/commands.ts';
+import {routedPods} from './reverse-path.ts';
 import {deviceTo, podAddresses, familiesOnNode, podsAstray} from './node-paths.ts';
 
 export const mtuDiffers = check('ST613', {
@@ -43,5 +44,7 @@ export function podWay(context: NodeCheckContext): PodWay | null {
   const astray = new Set(podsAstray(context, family).map(one => one.node));
   const elsewhere = [...pods].find(([name, own]) => name !== node && own.length > 0 && !astray.has(name))?.[1][0];
   const [out, own] = [elsewhere, pods.get(node)?.[0]].map(pod => mtuTo(pod?.address.text));
-  return !out ? null : own && own.mtu < out.mtu ? {...own, tunnel: out.tunnel} : out;
+  if (!out) return null;
+  const routed = routedPods(context);
+  return {...out, ...(own && own.mtu < out.mtu ? {...own, tunnel: out.tunnel} : {}), ...(routed === undefined ? {} : {routed})};
 }
