@@ -380,8 +380,8 @@ function followOn(
   const dev = interfaceAt(here, there, arriving.source);
   const replies = {source: destination, destination: arriving.source, arrivedFor: arriving.source, mark: 0};
   const back = dev === null ? null : droppedOnArrival(here.facts, {...replies, dev});
-  if (back !== null)
-    return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason: `rp_filter of ${dev} on ${here.node.name} is strict (1), and ${back} leads back`}];
+  const strict = `rp_filter of ${dev} on ${here.node.name} is strict (1), and ${back} leads back`;
+  if (back !== null) return [{...outcome, verdict: 'drop', lost: 'reply', onward, reason: strict}];
   if (settingOf(there).environment.isLocal(arriving.source) === true)
     return [
       {...outcome, verdict: 'drop', onward, reason: `the kernel of ${name} takes no packet from outside that has an address of its own`},

@@ -272,8 +272,9 @@ const upBefore = 720;
 const lostInAnHour = 60;
 
 /** The checks of facts. They stay silent about nodes whose rules were not evaluated. */
-export const factsChecks: readonly Check[] = table.map(({code, find}) =>
+export const factsChecks: readonly Check[] = table.map(({code, find, ...compared}) =>
   check(code, {
+    ...compared,
     *node(context) {
       for (const {commands = [], ...found} of find(context)) yield {...found, ...run(...commands)};
     },
