@@ -26,7 +26,12 @@ describe('interfaces', () => {
         },
         ...{vxlan: null, callsIptables: {IPv4: false, IPv6: false}},
       },
-      expect.objectContaining({name: 'vx', kind: 'vxlan', hairpin: null, vxlan: {id: 1, port: 8472, carrier: 'eth0', isExternal: false}}),
+      expect.objectContaining({
+        name: 'vx',
+        kind: 'vxlan',
+        hairpin: null,
+        vxlan: {id: 1, name: 'vx', port: 8472, carrier: 'eth0', isExternal: false},
+      }),
       expect.objectContaining({name: 'eth0', kind: '', isUp: false, mtu: null, master: null}),
     ]);
   });
