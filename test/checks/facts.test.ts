@@ -164,6 +164,17 @@ const twoDefaults: Given = {
   ].slice(1),
 };
 
+const strictBeside = {...strict, 'net.ipv4.conf.eth1.rp_filter': 0};
+/** As a load balancer announces addresses on a network beside that of the nodes. */
+const announcedBeside: Given = {
+  links: secondInterface.links ?? [],
+  change: given => {
+    const addresses = ['172.18.0.11', '172.19.0.11'].map((local, at) => ({ifname: `eth${at}`, addr_info: [{local, prefixlen: 16}]}));
+    given.file('node-a', 'addresses.json', JSON.stringify(addresses));
+    given.service('shop/web', service => ({...service, spec: {...service.spec, externalIPs: ['172.19.9.9']}}));
+  },
+};
+
 const moved: Given = {links: secondInterface.links ?? [], change: moveDefault};
 
 const flannel = (mtu: number): Given => ({
@@ -408,6 +419,18 @@ const cases: readonly Case[] = [
     },
     says: 'ask addresses of eth0 (172.18.9.9)',
     silent: {},
+  },
+  {
+    ...{code: 'ST604', title: 'a Service has an address in the network of a second interface', severity: 'warning'},
+    fires: {...announcedBeside, sysctls: strictBeside},
+    says: 'rp_filter of eth1 is strict (1), and the default route is by eth0: where clients outside 172.19.0.0/16 ask addresses of eth1 (172.19.9.9)',
+    silent: {
+      'filtering is loose': {...announcedBeside, sysctls: {...strictBeside, 'net.ipv4.conf.all.rp_filter': 2}},
+      'what is sent from there has a route by it': {
+        ...{...announcedBeside, sysctls: strictBeside, routes: secondInterface.routes ?? []},
+        rules: [{priority: 100, src: '172.19.0.0', srclen: 16, table: '2'}],
+      },
+    },
   },
   {
     ...{code: 'ST604', title: 'two interfaces lead to the same place', severity: 'info'},

@@ -27,7 +27,21 @@ type Asymmetric = Pick<FoundFact, 'severity' | 'message' | 'commands'>;
 /** The worst of a family: what pods lose is known for sure. */
 export function asymmetric(context: NodeCheckContext, family: Family): Asymmetric | null {
   const uplink = uplinkOf(context, family);
-  return uplink === null ? null : (podsLost(context, uplink) ?? nodeLost(context, uplink) ?? clientsLost(context, uplink));
+  if (uplink === null) return null;
+  const ofUplink = podsLost(context, uplink) ?? nodeLost(context, uplink) ?? clientsLost(context, uplink);
+  return ofUplink !== null && ofUplink.severity !== 'info' ? ofUplink : (lostBeside(context, uplink) ?? ofUplink);
+}
+
+/** Clients outside that ask addresses of Services in the network of another interface, as a load balancer announces them there. */
+function lostBeside(context: NodeCheckContext, uplink: Uplink): Asymmetric | null {
+  const addresses = serviceAddresses(context, uplink.family).flatMap(text => parseAddress(text) ?? []);
+  for (const own of addresses) {
+    const home = networksOnLink(context.facts).find(({name}) => name !== uplink.dev && homeOf(context, name, own) !== null);
+    if (home === undefined || !isReversePathStrict(context.facts.network, home.name)) continue;
+    const lost = clientsLost(context, {...uplink, dev: home.name, own, isStrict: true});
+    if (lost !== null) return lost;
+  }
+  return null;
 }
 
 /** Where packets between pods of a node and those of others go and come from; undefined where no gateways lead to all of them. */
@@ -194,7 +208,7 @@ function restoresMarks({node}: NodeCheckContext): boolean {
 }
 
 /**
- * Clients outside, to whom the interface of the node's address has no route. It is not known that they ask this address, unless a Service
+ * Clients outside, to whom the interface that they ask has no route. It is not known that they ask this address, unless a Service
  * has another one in its network.
  */
 function clientsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null {
@@ -213,13 +227,15 @@ function clientsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | nu
 
 /** An address of a Service in the network of the node's interface, and not in that of another one. */
 function serviceAddressOn(context: NodeCheckContext, {family, dev}: Uplink, other: string): string | null {
-  const addresses = entriesOnNode(context, family).flatMap(({port}) => [...port.loadBalancerVIPs, ...port.externalIPs]);
-  return (
-    addresses.find(text => {
-      const address = parseAddress(text);
-      return address !== null && homeOf(context, dev, address) !== null && homeOf(context, other, address) === null;
-    }) ?? null
-  );
+  const isThere = (text: string): boolean => {
+    const address = parseAddress(text);
+    return address !== null && homeOf(context, dev, address) !== null && homeOf(context, other, address) === null;
+  };
+  return serviceAddresses(context, family).find(isThere) ?? null;
+}
+
+function serviceAddresses(context: NodeCheckContext, family: Family): readonly string[] {
+  return entriesOnNode(context, family).flatMap(({port}) => [...port.loadBalancerVIPs, ...port.externalIPs]);
 }
 
 /** The network of an interface that an address is of. */
