@@ -48,7 +48,7 @@ export const kubeProxyNotSyncing = check('ST505', {
       const {seconds, service} = lag;
       const behind = `is ${Math.round(seconds)} s behind`;
       const message = `kube-proxy on ${node.name} ${behind}: its rules for ${service} are those of that long ago`;
-      yield {message, gist: `kube-proxy ${behind}`, remedy: whileSlow, ...showLog(context)};
+      yield {message, variant: 'behind', gist: `kube-proxy ${behind}`, remedy: whileSlow, ...showLog(context)};
       return;
     }
     const message = `kube-proxy on ${node.name} does not keep up: ${reasons.join('; ')}`;
@@ -60,7 +60,8 @@ export const kubeProxyNotSyncing = check('ST505', {
           ? undefined
           : `kube-proxy does not ${silent.length > 0 ? 'answer' : 'keep up'}${lacks}`;
     const usual = context.config.mode.value === 'nftables' ? {remedy: withoutIptables} : {};
-    yield {message, gist, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
+    const variant = lag === null ? undefined : 'behind';
+    yield {message, variant, gist, ...usual, ...(remedy === null ? logAndRestart(context) : {remedy, ...showLog(context)})};
   },
 });
 

@@ -63,7 +63,7 @@ export interface Hits {
   readonly pods?: number;
   /** In place of the pods: `clients of node port 30080`. */
   readonly who?: string;
-  /** The share of their connections that reaches no usable endpoint, from 0 to 1: of the Service port, or of all Services; left out if not known. */
+  /** The share of their connections that reaches no usable endpoint, from 0 to 1: of the Service port, or of all Services, if known. */
   readonly share?: number;
 }
 
@@ -140,6 +140,8 @@ export type Variant =
   // ST206, ST802
   | 'left-to-nobody'
   | 'agent-fails'
+  // ST505, with the seconds
+  | 'behind'
   // ST801
   | 'lacks-entry'
   | 'lacks-backend'
@@ -163,7 +165,7 @@ export interface Observation {
   readonly senders?: AffectedSenders;
   /** All whose packets it hits in the same way, `senders` too, in words: `clients outside the cluster`. Left out if not known. */
   readonly hitSenders?: readonly string[] | undefined;
-  /** The share of connections from pods of the node (or of `senders`) that reaches no usable endpoint because of it, from 0 to 1; left out if not known. */
+  /** The share of connections from pods of the node (or of `senders`) that reaches no usable endpoint because of it, from 0 to 1, if known. */
   readonly share?: number | undefined;
   /** The share is that of one of the Service ports. */
   readonly isShareOfOne?: boolean;

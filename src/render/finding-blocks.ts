@@ -188,7 +188,10 @@ function onceForEachNode(groups: readonly FindingGroup[]): readonly (readonly Fi
   return apart.map(one => one.groups);
 }
 
-/** Each cause with three or more effects; one is enough for a kube-proxy that is seen to be down or silent. A group of findings counts for the first cause on all of its nodes, or else for one on each. */
+/**
+ * Each cause with three or more effects; one is enough for a kube-proxy that is seen to be down or silent. A group of findings counts for the
+ * first cause on all of its nodes, or else for one on each.
+ */
 function effectsOf(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, readonly FindingGroup[]> {
   const causes = groups.filter(({finding}) => isCause(finding)).map(group => ({group, nodes: new Set(group.nodes)}));
   const anyCause = new Set(causes.flatMap(({group}) => group.nodes));

@@ -117,7 +117,7 @@ function whatText(block: FindingBlock, readAt: string | undefined, report: Cause
   const {finding, reason} = block;
   const since = sinceOf(block, readAt);
   if (finding.code === 'ST505' && finding.gist !== undefined)
-    return since === null || finding.gist.includes(';') ? finding.gist : `${finding.gist}, and stopped applying changes ${since}`;
+    return since === null || finding.variant === 'behind' ? finding.gist : `${finding.gist}, and stopped applying changes ${since}`;
   if (since !== null) return `${programOf(block)} stopped applying changes ${since}`;
   if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
   if (reason === 'flushed-filter')

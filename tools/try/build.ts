@@ -1,5 +1,5 @@
 // `npm run page` writes release/svc-trace.html, a page on which pasted rules are traced in the browser (docs/try.md).
-import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
+import {globSync, mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
 import {build} from 'esbuild';
@@ -31,6 +31,13 @@ function codesIn(path: string): string {
   return [...checks, ...others, ...lists].join('\n');
 }
 
+/** The catalog of findings without the rows of what is left out. */
+function catalogOf(path: string): string {
+  const left = globSync('src/checks/**/*.ts', {cwd: root}).filter(file => checksOfApi.test(`/${file}`) || ofApi.test(`/${file}`));
+  const codes = left.flatMap(file => readFileSync(join(root, file), 'utf8').match(/(?<=\bcheck\('|\bcode: ')ST\d+/g) ?? []);
+  return readFileSync(path, 'utf8').replace(new RegExp(`^(?:${codes.join('|')}) .*\n.*\n.*\n`, 'gm'), '');
+}
+
 /** The page as one file, with the core in it. An import of Node.js in the core that stand-ins.ts does not have fails the build. */
 export async function tryPage(): Promise<string> {
   const standIns = join(import.meta.dirname, 'stand-ins.ts');
@@ -46,6 +53,7 @@ export async function tryPage(): Promise<string> {
         setup({onResolve, onLoad}) {
           onResolve({filter: ofApi}, () => ({path: standIns}));
           onLoad({filter: checksOfApi}, ({path}) => ({contents: codesIn(path)}));
+          onLoad({filter: /\/checks\/catalog\.ts$/}, ({path}) => ({contents: catalogOf(path), loader: 'ts'}));
         },
       },
     ],
