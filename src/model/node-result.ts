@@ -56,7 +56,7 @@ export interface PodWay {
 interface RoutedPods {
   /** By node, where the gateway is another address than the node's own. */
   readonly gateways: ReadonlyMap<string, string>;
-  /** Interfaces with strict reverse path filtering by their addresses; empty where it has a single one. */
+  /** Interfaces with strict reverse path filtering, by their addresses. */
   readonly strict: ReadonlyMap<string, string>;
   readonly own: string;
   readonly usual: string;

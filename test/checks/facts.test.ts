@@ -426,6 +426,23 @@ const cases: readonly Case[] = [
     says: 'rp_filter of eth1 is strict (1), and the default route is by eth0: where clients outside 172.19.0.0/16 ask addresses of eth1 (172.19.9.9)',
     silent: {
       'filtering is loose': {...announcedBeside, sysctls: {...strictBeside, 'net.ipv4.conf.all.rp_filter': 2}},
+      'the address is of IPv6, which has no such filter': {
+        ...{...announcedBeside, sysctls: strictBeside, routes: [{dst: 'default', gateway: 'fe80::1', dev: 'eth0'}]},
+        change: given => {
+          const addressOf = (at: number) => ({local: `fd00:${at}::11`, prefixlen: 64});
+          const addresses = [18, 19].map((net, at) => ({
+            ifname: `eth${at}`,
+            addr_info: [{local: `172.${net}.0.11`, prefixlen: 16}, addressOf(net)],
+          }));
+          given.file('node-a', 'addresses.json', JSON.stringify(addresses));
+          given.nodeObject('node-a', ({status, ...node}) => ({
+            ...node,
+            status: {...status, addresses: [...(status?.addresses ?? []), {type: 'InternalIP', address: 'fd00:18::11'}]},
+          }));
+          given.file('node-a', 'ip6-rules.json', JSON.stringify(usualRules));
+          given.service('infra/dual', service => ({...service, spec: {...service.spec, externalIPs: ['fd00:19::9']}}));
+        },
+      },
       'what is sent from there has a route by it': {
         ...{...announcedBeside, sysctls: strictBeside, routes: secondInterface.routes ?? []},
         rules: [{priority: 100, src: '172.19.0.0', srclen: 16, table: '2'}],

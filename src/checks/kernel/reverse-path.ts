@@ -1,6 +1,7 @@
-import {bitsOf, type Address, contains, type Family, parseAddress, type parseCidr} from '../../model/address.ts';
+import {bitsOf, type Address, contains, type Family, familyOf, parseAddress, type parseCidr} from '../../model/address.ts';
 import {isSame, type NetworkFacts, routeOf} from '../../model/node/node-facts.ts';
 import {
+  homeLink,
   isOfMany,
   isPolicyRouted,
   isReversePathStrict,
@@ -34,11 +35,11 @@ export function asymmetric(context: NodeCheckContext, family: Family): Asymmetri
 
 /** Clients outside that ask addresses of Services in the network of another interface, as a load balancer announces them there. */
 function lostBeside(context: NodeCheckContext, uplink: Uplink): Asymmetric | null {
-  const addresses = serviceAddresses(context, uplink.family).flatMap(text => parseAddress(text) ?? []);
-  for (const own of addresses) {
-    const home = networksOnLink(context.facts).find(({name}) => name !== uplink.dev && homeOf(context, name, own) !== null);
-    if (home === undefined || !isReversePathStrict(context.facts.network, home.name)) continue;
-    const lost = clientsLost(context, {...uplink, dev: home.name, own, isStrict: true});
+  for (const text of serviceAddresses(context, uplink.family)) {
+    const own = parseAddress(text);
+    const dev = own === null ? null : homeLink(context.facts, own);
+    if (own === null || dev === null || dev === uplink.dev || !filtersStrictly(context, uplink.family, dev)) continue;
+    const lost = clientsLost(context, {...uplink, dev, own, isStrict: true});
     if (lost !== null) return lost;
   }
   return null;
@@ -63,11 +64,11 @@ export function routedPods(context: NodeCheckContext): PodWay['routed'] {
     if (object === undefined || !internalIPs(object).includes(route.gateway)) gateways.set(node, route.gateway);
     if (route.dev !== uplink.dev) devices.set(node, route.dev);
   }
-  const links = networksOnLink(facts).filter(({name, cidr}) => cidr.family === 'IPv4' && isReversePathStrict(facts.network, name));
   const strict = new Map(
-    (facts.onLink ?? []).flatMap(({name, network}) =>
-      links.some(link => link.name === name) ? [[network.replace(/\/.*/, ''), name]] : [],
-    ),
+    (facts.onLink ?? []).flatMap(({name, network}) => {
+      const [address = ''] = network.split('/');
+      return familyOf(address) === 'IPv4' && isReversePathStrict(facts.network, name) ? [[address, name]] : [];
+    }),
   );
   return {gateways, devices, strict, own: uplink.own.text, usual: uplink.dev};
 }
@@ -108,7 +109,12 @@ function uplinkOf(context: NodeCheckContext, family: Family): Uplink | null {
   const own = facts.hostIPs.flatMap(text => parseAddress(text) ?? []).find(address => address.family === family);
   const dev = facts.primaryInterface;
   if (own === undefined || dev === null) return null;
-  return {family, dev, own, isStrict: family === 'IPv4' && isReversePathStrict(context.facts.network, dev)};
+  return {family, dev, own, isStrict: filtersStrictly(context, family, dev)};
+}
+
+/** IPv6 has no such switch. */
+function filtersStrictly({facts}: NodeCheckContext, family: Family, dev: string): boolean {
+  return family === 'IPv4' && isReversePathStrict(facts.network, dev);
 }
 
 /** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */

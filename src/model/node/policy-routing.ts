@@ -395,7 +395,7 @@ export function arrivalOf(facts: NodeFacts, client: Address, asked: Address): st
   const way = routeOf(usual, client);
   if (way.kind !== 'unicast' || !isDefaultWay(usual, way, client.family)) return null;
   const route = routeOf(network, client, {source: asked, mark: 0, iif: 'lo'});
-  const home = homeOf(facts, asked);
+  const home = homeLink(facts, asked);
   return route.kind === 'unicast' && (home === null || home === route.dev) ? route.dev : null;
 }
 
@@ -407,7 +407,7 @@ export function podLink({network}: NodeFacts, address: Address): string | null {
 }
 
 /** The interface that has an address, or whose network holds it. */
-function homeOf(facts: NodeFacts, asked: Address): string | null {
+export function homeLink(facts: NodeFacts, asked: Address): string | null {
   const isOwn = ({name, network}: {readonly name: string; readonly network: string}): boolean =>
     name !== 'lo' && !/\/(?:32|128)$/.test(network) && isHome(facts, name, asked);
   return (facts.onLink ?? []).find(isOwn)?.name ?? null;
@@ -421,7 +421,7 @@ export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {
   const {network, primaryInterface} = facts;
   const route = routeOf(network, client, query);
   if (route.kind !== 'unicast' || isHome(facts, route.dev, asked)) return null;
-  const own = homeOf(facts, asked);
+  const own = homeLink(facts, asked);
   const home = own ?? primaryInterface;
   if (home === null || home === route.dev) return null;
   if (!isDefaultWay(network, route, client.family, query) && (route.gateway === null || own === null)) return null;
