@@ -17,7 +17,7 @@ import {
 } from './transport.ts';
 import {partition, uniqueBy} from '../../model/lists.ts';
 import {parseDumpHeader} from '../../parse/iptables/dump-chain.ts';
-import {hasIPv6, jointOnly} from './joint-reads.ts';
+import {hasIPv6, jointOnly, kernelServers} from './joint-reads.ts';
 import {misprintsOf} from '../../analyze/iptables/misprints.ts';
 import {isMisprinted} from '../../analyze/nftables/nft-rules.ts';
 import {families} from '../../model/address.ts';
@@ -254,9 +254,8 @@ export async function* collectNodes(
  * Reads a node on which each command is a connection of its own, as by exec into an image without a shell: what one program can tell at once
  * is asked at once, and what others have told already is not asked.
  */
-async function readInFewSessions(reading: NodeReader, {first, read, wants}: NodeReads): Promise<void> {
+async function readInFewSessions(reading: NodeReader, {first, read, wants, wanted}: NodeReads): Promise<void> {
   const {files} = reading;
-  const wanted = (commands: readonly NodeCommand[]) => commands.filter(({file}) => wants(file));
   await read([...first.filter(({file}) => !later.has(file)), ...wanted(jointOnly)]);
   const version = versionIn(beginningOf(files, 'iptables-save'));
   if (version === null) await read(wanted([versionCommand]));
@@ -266,6 +265,8 @@ async function readInFewSessions(reading: NodeReader, {first, read, wants}: Node
   const needless = (file: string): boolean =>
     [nft.file, 'kube-ipvs0.json'].includes(file) || (file.endsWith('-legacy-save') && files.get('legacy-tables')?.length === 0);
   const all = uniqueBy([...otherBackends(files), ...furtherCommands(files)], ({file}) => file).filter(({file}) => !needless(file));
+  const [command, servers] = [all.find(({file}) => file === 'ipvsadm-save'), files.get(kernelServers.file)];
+  if (command !== undefined && servers !== undefined) reading.note(command, servers);
   const [afterNft, others] = partition(wanted(all), ({file}) => file.endsWith('-nft-save'));
   await read([...wanted([nft]), ...ipv6Rules, ...others]);
   const names = files.get(nftNames.file)?.toString('utf8');

@@ -1,7 +1,7 @@
 import {Buffer} from 'node:buffer';
 import {partition, pushTo} from '../../model/lists.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
-import {asSysctls, firstCommands, sysctlPaths} from './node-commands.ts';
+import {asSysctls, asVirtualServers, firstCommands, serverLines, serverPaths, sysctlPaths} from './node-commands.ts';
 import {allPages} from './kube-proxy-pages.ts';
 import type {JointCommand, NodeCommand} from './node-command.ts';
 import type {NodeShell} from './transport.ts';
@@ -11,7 +11,9 @@ import type {NodeShell} from './transport.ts';
 /** The tables of iptables-legacy. Like the second counts of lost packets, they are read with others or not at all. */
 const legacyTables: NodeCommand = {file: 'legacy-tables', partOf: 'iptables-legacy-save', variants: []};
 const statisticsAfter: NodeCommand = {file: 'conntrack-stats-after', variants: []};
-export const jointOnly = [legacyTables, statisticsAfter];
+/** What stands for it on a node in IPVS mode, which is not known before. */
+export const kernelServers: NodeCommand = {file: 'ip-vs', partOf: 'ipvsadm-save', variants: []};
+export const jointOnly = [legacyTables, statisticsAfter, kernelServers];
 
 /** The joint commands for these files, and the commands that are left. */
 export function jointReads(
@@ -87,10 +89,15 @@ const user = '/proc/self/status';
 
 /** Files of the kernel by one `grep`, which prints each line with its file. The counts of lost packets come first and last. */
 function kernelFiles(wanted: ReadonlySet<string>): JointCommand {
-  const files = ['conntrack-stats', 'sysctls', legacyTables.file, 'conntrack', 'conntrack-tcp', statisticsAfter.file];
+  const files = ['conntrack-stats', 'sysctls', legacyTables.file, kernelServers.file, 'conntrack', 'conntrack-tcp', statisticsAfter.file];
   const tracked = ['conntrack', 'conntrack-tcp'].filter(file => wanted.has(file));
-  const paths = [statistics, ...sysctlPaths, ...tables, user, ...(tracked.length === 0 ? [] : [connections]), statistics];
-  const patterns = ['^[^=:]*$', '^Uid:', ...tracked.map(file => (file === 'conntrack' ? '^\\S+ +\\d+ udp ' : tcpConnections))];
+  const paths = [statistics, ...sysctlPaths, ...tables, ...serverPaths, user, ...(tracked.length === 0 ? [] : [connections]), statistics];
+  const patterns = [
+    '^[^=:]*$',
+    '^Uid:',
+    `^(?:${serverLines})`,
+    ...tracked.map(file => (file === 'conntrack' ? '^\\S+ +\\d+ udp ' : tcpConnections)),
+  ];
   return {
     files: files.filter(file => wanted.has(file)),
     argv: ['grep', '-asHP', patterns.join('|'), ...paths],
@@ -109,13 +116,15 @@ function splitKernelFiles(output: string): ReadonlyMap<string, Buffer> {
   for (const line of output.split('\n')) {
     const [path = '', rest = ''] = line.split(/:(.*)/s);
     const isSecond = path === statistics && lines.has(user);
-    pushTo(lines, isSecond ? 'after' : path, path.startsWith('/proc/sys/') ? line : rest);
+    pushTo(lines, isSecond ? 'after' : path, /^\/proc\/(?:sys\/|net\/ip_vs$)/.test(path) ? line : rest);
   }
   const linesOf = (paths: Iterable<string>): readonly string[] => [...paths].flatMap(path => lines.get(path) ?? []);
   const text = (of: readonly string[]): Buffer => Buffer.from(of.map(line => `${line}\n`).join(''), 'latin1');
   const found = new Map<string, Buffer>();
   const [before, after] = [linesOf([statistics]), linesOf(['after'])];
-  const sysctls = linesOf([...lines.keys()].filter(path => path.startsWith('/proc/sys/')));
+  const sysctls = linesOf([...lines.keys()].filter(path => path.startsWith('/proc/sys/') && !serverPaths.includes(path)));
+  const servers = asVirtualServers(linesOf(serverPaths));
+  if (servers !== null) found.set(kernelServers.file, servers);
   if (sysctls.length > 0) found.set('sysctls', asSysctls([text(sysctls)]));
   if (before.length > 0) found.set('conntrack-stats', text(before));
   if (after.length > 0) found.set(statisticsAfter.file, text(after));

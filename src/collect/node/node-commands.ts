@@ -8,6 +8,7 @@ import {kubeProxyPages} from './kube-proxy-pages.ts';
 import {type CommandVariant, type NodeCommand, backendsBut, defaultBackend, tools} from './node-command.ts';
 import {nftNames, nftTables} from './nft-tables.ts';
 import {append, partition} from '../../model/lists.ts';
+import {canonicalAddress, joinHostPort} from '../../model/address.ts';
 
 /** Its version shows which backend the tools in use read. */
 export const backendCommand: readonly string[] = ['iptables-save', '--version'];
@@ -26,6 +27,14 @@ const sysctls = {
 
 const sysctlNames = Object.entries(sysctls).flatMap(([folder, own]) => own.map(name => `${folder}.${name}`));
 export const sysctlPaths: readonly string[] = sysctlNames.map(name => `/proc/sys/${name.replaceAll('.', '/')}`);
+
+/** The kernel's list of virtual servers, and two settings in its ticks, like the timeouts of the list: one second, and five of them. */
+export const serverPaths: readonly string[] = [
+  '/proc/net/ip_vs',
+  '/proc/sys/net/ipv4/route/error_cost',
+  '/proc/sys/net/ipv4/route/error_burst',
+];
+export const serverLines = 'TCP|UDP|SCTP|FWM|  -> [^R]';
 
 /** The first reads of each node besides `versionCommand`. Only argvs: there may be no shell. */
 export const firstCommands: readonly NodeCommand[] = [
@@ -83,7 +92,7 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
     holds(read, 'proxy-mode', 'ipvs') ||
     (hasSets && dumpHolds(read, 'KUBE-LOAD-BALANCER'));
   if (hasIpvs) {
-    commands.push({file: 'ipvsadm-save', variants: [{commands: [['ipvsadm-save', '-n']]}, {commands: [['ipvsadm', '-S', '-n']]}]});
+    commands.push(virtualServers);
     commands.push({file: 'kube-ipvs0.json', variants: [{commands: [['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']]}]});
   }
   // Where kube-proxy is no pod. K3s and others log everything in one.
@@ -103,6 +112,24 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
   if (dumpHolds(read, '-m policy ') || dumpHolds(read, 'NFQUEUE') || holdsOtherTables(read)) commands.push(askedByRules);
   return commands;
 }
+
+/** Nodes often lack ipvsadm. */
+const virtualServers: NodeCommand = {
+  file: 'ipvsadm-save',
+  variants: [
+    {commands: [['ipvsadm-save', '-n']]},
+    {commands: [['ipvsadm', '-S', '-n']]},
+    {
+      commands: [['grep', '-asHE', `^(${serverLines}|[0-9]+$)`, ...serverPaths]],
+      keepsPart: true,
+      join: outputs => {
+        const servers = asVirtualServers(Buffer.concat(outputs).toString('latin1').split('\n'));
+        if (servers === null) throw new Error(`ipvsadm not found, and ${serverPaths[0]} does not tell all of the virtual servers`);
+        return servers;
+      },
+    },
+  ],
+};
 
 /** What rules ask for beside addresses and interfaces: whether any packet is one of IPsec, and which queues programs read. */
 const askedByRules: NodeCommand = {
@@ -202,6 +229,42 @@ const [maxInterfaces, maxPodInterfaces] = [40, 256];
 export function asSysctls(outputs: readonly Buffer[]): Buffer {
   const lines = Buffer.concat(outputs).toString('utf8');
   return Buffer.from(lines.replace(/^\/proc\/sys\/(.*?):/gm, (_, path: string) => `${path.replaceAll('/', '.')} = `));
+}
+
+/**
+ * The kernel's list of virtual servers in the words of ipvsadm-save. Null if it is empty, or hides what ipvsadm shows: flags of schedulers,
+ * netmasks, and timeouts in seconds where a tick is not known. Without firewall marks, which kube-proxy does not use.
+ */
+export function asVirtualServers(lines: readonly string[]): Buffer | null {
+  const [own = [], ...settings] = serverPaths.map(path =>
+    lines.flatMap(line => (line.startsWith(`${path}:`) ? [line.slice(path.length + 1)] : [])),
+  );
+  const [cost, burst] = settings.map(([value]) => Number(value));
+  const ticks = cost !== undefined && burst === 5 * cost ? cost : Number.NaN;
+  let server: string | null = null;
+  const found: string[] = [];
+  for (const line of own) {
+    const [, protocol, at = '', scheduler = '', timeout] = listedServer.exec(line) ?? [];
+    const [, to = '', way = '', weight] = /^ {2}-> +(\S+) +(Masq|Local|Route|Tunnel) +(\d+) /.exec(line) ?? [];
+    if (line.startsWith('FWM')) server = null;
+    else if (protocol !== undefined) {
+      const seconds = Number(timeout ?? 0) / ticks;
+      if (/^[ms]h$/.test(scheduler) || (timeout !== undefined && !Number.isInteger(seconds))) return null;
+      server = `${{TCP: '-t', UDP: '-u'}[protocol] ?? '--sctp-service'} ${hostPortIn(at)}`;
+      found.push(`-A ${server} -s ${scheduler}${timeout === undefined ? '' : ` -p ${seconds}`}\n`);
+    } else if (weight === undefined) return null;
+    else if (server !== null) found.push(`-a ${server} -r ${hostPortIn(to)} ${{Masq: '-m', Tunnel: '-i'}[way] ?? '-g'} -w ${weight}\n`);
+  }
+  return found.length === 0 ? null : Buffer.from(found.join(''));
+}
+
+const listedServer = /^(TCP|UDP|SCTP) +(\S+) (\S+) *(?:persistent (\d+) (?:F{8}|80000000|00000080))? *$/;
+
+/** `0A600001:01BB` is 10.96.0.1:443. */
+function hostPortIn(text: string): string {
+  const [, address = '', port = ''] = /^\[?(.*?)\]?:(\w+)$/.exec(text) ?? [];
+  const bytes = address.match(/../g)?.map(byte => Number.parseInt(byte, 16)) ?? [];
+  return joinHostPort(address.includes(':') ? (canonicalAddress(address) ?? address) : bytes.join('.'), Number.parseInt(port, 16));
 }
 
 function connectionCounts(file: string): NodeCommand {

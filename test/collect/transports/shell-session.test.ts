@@ -178,16 +178,21 @@ case "$*" in *-batch*) printf '%s\\n' "$a" "$n" "$r" "$d"; exit 1;; *netconf) ec
 async function read(
   nodes: readonly string[],
   hasShell: boolean,
-  {inTurn = false, without = []}: {readonly inTurn?: boolean; readonly without?: readonly string[]} = {},
+  {
+    inTurn = false,
+    without = [],
+    others = {},
+  }: {readonly inTurn?: boolean; readonly without?: readonly string[]; readonly others?: typeof programs} = {},
 ): Promise<{readonly read: readonly CollectedNode[]; readonly sessions: readonly string[]}> {
   const folder = mkdtempSync(join(tmpdir(), 'svc-trace-image-'));
   onTestFinished(() => rmSync(folder, {recursive: true}));
-  for (const [name, script] of Object.entries(programs)) {
+  for (const name of ['grep', 'cat', ...(hasShell ? ['sh'] : [])]) symlinkSync(`/bin/${name}`, join(folder, name));
+  for (const [name, script] of Object.entries({...programs, ...others})) {
+    rmSync(join(folder, name), {force: true});
     if (without.includes(name)) continue;
     writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`);
     chmodSync(join(folder, name), 0o755);
   }
-  for (const name of ['grep', 'cat', ...(hasShell ? ['sh'] : [])]) symlinkSync(`/bin/${name}`, join(folder, name));
   const pods = nodes.map(name => ({
     ...hostPod(`kube-proxy-${name}`, {node: name}),
     spec: {nodeName: name, hostNetwork: true, containers: [{name: 'kube-proxy', image: 'registry.example/kube-proxy:v1.36.2'}]},
@@ -232,6 +237,20 @@ describe('a node that is read by exec', () => {
     expect(programs).toEqual([...each, ...each, ...each]);
     expect(nodes.map(({status}) => status)).toEqual(['read', 'read', 'read']);
     expect(nodes.map(node => String(node.read('kube-proxy-version')))).toEqual(['v1.36.2\n', 'v1.36.2\n', 'v1.36.2\n']);
+  });
+
+  test('takes six sessions of programs in IPVS mode too, whose virtual servers the kernel lists', async () => {
+    const list = ['TCP  0A600064:0050 rr  ', '  -> 0AF40003:1F90      Masq    1      2          1         '];
+    const others = {
+      ip: `echo '[{"ifname":"kube-ipvs0","addr_info":[{"local":"10.96.0.100"}]}]'`,
+      ipset: 'echo create KUBE-CLUSTER-IP hash:ip,port',
+      grep: `/bin/grep "$@"; case "$*" in */proc/net/ip_vs*) printf '/proc/net/ip_vs:%s\\n' ${list.map(line => `'${line}'`).join(' ')};; esac`,
+    };
+    const {sessions, read: nodes} = await read(['node-a'], false, {others});
+    expect(new Set(sessions.map(command => command.split(' ', 1).join()))).toEqual(
+      new Set(['sh', 'kube-proxy', 'iptables-save', 'ip6tables-save', 'ip', 'grep', 'nft', 'ipset']),
+    );
+    expect(String(nodes[0]?.read('ipvsadm-save'))).toBe('-A -t 10.96.0.100:80 -s rr\n-a -t 10.96.0.100:80 -r 10.244.0.3:8080 -m -w 1\n');
   });
 
   test('what an image lacks is asked for once in a run, and missing on each of its nodes', async () => {
