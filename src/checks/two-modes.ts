@@ -1,4 +1,5 @@
 import {holdsServices} from '../analyze/iptables/node-rulesets.ts';
+import {destinationOf, isEntryRule} from '../analyze/iptables/rules-of-ports.ts';
 import {serverEvidence} from '../analyze/ipvs/ipvs-evidence.ts';
 import {catchingServers} from '../analyze/ipvs/stale-servers.ts';
 import {
@@ -13,7 +14,9 @@ import {
   modesInRules,
   packetFromPod,
 } from '../analyze/leftover-modes.ts';
+import {commentedPort} from '../analyze/services-in-rules/iptables-services.ts';
 import {environmentOf} from '../analyze/outcomes/environment.ts';
+import {servicesRead} from '../analyze/symptoms/node-symptoms.ts';
 import {type PortEntry, proxyVersion} from '../expect/cluster/cluster-view.ts';
 import {nodeObject} from '../expect/api-index.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
@@ -24,9 +27,8 @@ import {partition} from '../model/lists.ts';
 import type {Observation} from '../model/finding.ts';
 import {isKernelTooOldForNftables, type NodeFacts} from '../model/node/node-facts.ts';
 import {configMapPlaces} from '../model/proxy-config.ts';
-import {type Chain, type Ruleset, type RuleText, ruleTextOf} from '../model/ruleset.ts';
-import type {ServicePort} from '../model/service-port.ts';
-import {commandLine, namespacedName, plural, someOf} from '../model/text.ts';
+import {type Chain, matchOptionOf, optionOf, type Rule, type Ruleset, type RuleText, ruleTextOf} from '../model/ruleset.ts';
+import {commandLine, namespacedName, plural, servicePortText, someOf} from '../model/text.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
 import {endsOf, type Outcome} from '../trace/packet.ts';
 import {walkSide} from '../trace/side.ts';
@@ -40,56 +42,76 @@ export const twoBackends = check('ST501', {
     for (const pair of context.backends) {
       const {family, nft, legacy} = pair;
       if (!holdsServices(nft) || !holdsServices(legacy)) continue;
-      yield {family, ...contradiction(pair, context)};
+      const found = contradiction(pair, context);
+      if (found !== null) yield {family, ...found};
     }
   },
 });
 
-/** They contradict each other if the backend that kube-proxy does not use has Service rules that the other one lacks. */
+/**
+ * They contradict each other if the backend that kube-proxy does not use has Service rules that the other one lacks. Null if these are of
+ * Services that were not read.
+ */
 function contradiction(
   {family, nft, legacy}: NodeCheckContext['backends'][number],
   context: NodeCheckContext,
-): Pick<Observation, 'severity' | 'message' | 'gist' | 'actual' | 'affects' | 'command'> {
+): Pick<Observation, 'severity' | 'message' | 'gist' | 'actual' | 'affects' | 'command'> | null {
   const [used, other] = context.rulesets.get(family)?.backend === 'legacy' ? [legacy, nft] : [nft, legacy];
-  const differing = [...(other.tables.get('nat')?.chains.keys() ?? [])]
+  const all = [...(other.tables.get('nat')?.chains.keys() ?? [])]
     .filter(name => parseChainName(name) !== null || name === 'KUBE-SERVICES' || name === 'KUBE-NODEPORTS')
-    .filter(name => linesOf(other.chain('nat', name), used.chain('nat', name)).length > 0);
+    .flatMap(name => rulesOf(other.chain('nat', name), used.chain('nat', name)));
   const show = onNode(context, commandLine`${`${iptables(family)}-${backendName(other)}-save`} -t nat`);
-  if (differing.length === 0) {
+  if (all.length === 0) {
     const message = 'iptables-legacy and iptables-nft both hold Service rules, and agree so far: kube-proxy keeps up only one of them';
     return {severity: 'warning', message, ...show};
   }
-  const contested = contestedPorts({used, other}, context);
+  const entries = context.view.entries(family, proxyVersion(context.config));
+  const differing = all.filter(mayConcern(entries, context));
+  if (differing.length === 0) return null;
+  const contested = contestedPorts(entries, {used, other}, context);
   const [first] = contested;
   const names = contested.map(({entry}) => entry.port.servicePortName);
   const does = `iptables-${backendName(other)} ${first?.text ?? ''}`;
   const which =
     first === undefined
-      ? `in ${plural(differing.length, 'chain')} (such as ${differing[0] ?? ''})`
+      ? `in ${plural(new Set(differing.map(({chain}) => chain)).size, 'chain')} (such as ${differing[0]?.chain ?? ''})`
       : `about ${someOf(names, {max: 3, noun: 'Service port'})}: ${does}`;
   const gist = `both backends of iptables hold Service rules${first === undefined ? ', and disagree' : `, and ${does}`}`;
   return {
     severity: 'error',
     message: `iptables-legacy and iptables-nft both hold Service rules and disagree ${which}. Packets pass both, and the backend whose hook runs first decides`,
     gist,
-    ...(areOf(
-      contested,
-      differing.flatMap(name => linesOf(other.chain('nat', name), used.chain('nat', name))),
-    )
-      ? {affects: affectedServices(contested.map(({entry: {port}}) => port))}
-      : {}),
-    actual: first?.rules ?? labelled(other.chain('nat', differing[0] ?? '')?.rules() ?? [], other).slice(0, 4),
+    ...(areOf(contested, differing) ? {affects: affectedServices(contested.map(({entry: {port}}) => port))} : {}),
+    actual: first?.rules ?? labelled(differing.slice(0, 4), other),
     ...show,
   };
 }
 
+/** Where a part of the Services was read, those left out have rules too: a comment or address of theirs alone concerns none at hand. */
+function mayConcern(entries: readonly PortEntry[], {api}: NodeCheckContext): (rule: Rule) => boolean {
+  if (api.namespaces === undefined) return () => true;
+  const isRead = servicesRead(api);
+  const addresses = new Set(entries.flatMap(({port}) => [port.clusterIP, ...port.externalIPs, ...port.loadBalancerVIPs]));
+  const nodePorts = new Set(entries.map(({port}) => String(port.nodePort)));
+  return rule => {
+    const named = commentedPort(rule);
+    const address = destinationOf(rule);
+    if (address === undefined ? nodePorts.has(matchOptionOf(rule, '--dport') ?? '') : addresses.has(address)) return true;
+    return named === null ? address === undefined : isRead(named.service);
+  };
+}
+
 /** Each of these rules names one of the Service ports, by its comment or its cluster IP: no other Service is concerned. */
-function areOf(contested: readonly Contested[], lines: readonly string[]): boolean {
-  const isOf = (line: string, {servicePortName, clusterIP, protocol, port}: ServicePort): boolean =>
-    line.includes(`"${servicePortName} `) ||
-    line.includes(`"${servicePortName}"`) ||
-    (line.includes(`-d ${clusterIP}/`) && line.includes(`-p ${protocol.toLowerCase()} `) && line.includes(`--dport ${port} `));
-  return lines.every(line => contested.some(({entry}) => isOf(line, entry.port)));
+function areOf(contested: readonly Contested[], rules: readonly Rule[]): boolean {
+  return rules.every(rule => {
+    const named = commentedPort(rule);
+    const name = named === null ? null : servicePortText(named.service, {name: named.portName});
+    return contested.some(
+      ({entry: {port}}) =>
+        name === port.servicePortName ||
+        (optionOf(rule, '-p') === port.protocol.toLowerCase() && isEntryRule(rule, {...port, kind: 'clusterIP', address: port.clusterIP})),
+    );
+  });
 }
 
 interface Contested {
@@ -100,10 +122,9 @@ interface Contested {
 }
 
 /** The Service ports whose packets to the cluster IP the other backend sends elsewhere. Those that are traced come first. */
-function contestedPorts(backends: Backends, {view, facts, config, traces}: NodeCheckContext): readonly Contested[] {
+function contestedPorts(entries: readonly PortEntry[], backends: Backends, {facts, traces}: NodeCheckContext): readonly Contested[] {
   const asked = new Set(traces.map(({service}) => namespacedName(service)));
-  const isAsked = ({port: {namespace, service: name}}: PortEntry): boolean => asked.has(namespacedName({namespace, name}));
-  const [first, others] = partition(view.entries(backends.other.family, proxyVersion(config)), isAsked);
+  const [first, others] = partition(entries, ({port: {namespace, service: name}}) => asked.has(namespacedName({namespace, name})));
   return [...first, ...others].slice(0, maxPorts).flatMap(entry => contest(entry, facts, backends) ?? []);
 }
 
@@ -145,12 +166,11 @@ function backendName({backend}: Ruleset): string {
 }
 
 /** The rules that the chain in use has not. Lists of jumps to Services may be shorter; any other chain is one Service's own. */
-function linesOf(chain: Chain | undefined, used: Chain | undefined): readonly string[] {
-  if (chain === undefined || chain.ruleCount === 0 || chain.text() === used?.text()) return [];
-  const lines = chain.text().split('\n');
-  if (used === undefined || (chain.name !== 'KUBE-SERVICES' && chain.name !== 'KUBE-NODEPORTS')) return lines;
+function rulesOf(chain: Chain | undefined, used: Chain | undefined): readonly Rule[] {
+  if (chain === undefined || chain.text() === used?.text()) return [];
+  if (used === undefined || (chain.name !== 'KUBE-SERVICES' && chain.name !== 'KUBE-NODEPORTS')) return chain.rules();
   const known = new Set(used.text().split('\n'));
-  return lines.filter(line => !known.has(line));
+  return chain.rules().filter(({text}) => !known.has(text));
 }
 
 export const otherModeLeftovers = check('ST502', {

@@ -1,8 +1,8 @@
-import {expect, test} from 'vitest';
+import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {headlineOf} from '../../src/render/verdict-line.ts';
 import {diagnosed} from '../diagnosed.ts';
-import {snapshotOf} from '../fixtures.ts';
+import {snapshotOf, withFiles} from '../fixtures.ts';
 import {findingsOf, summaryOf, containing, type Scenario, scenario} from '../scenario.ts';
 
 const place = {code: 'ST501', node: 'node-c', family: 'IPv4'};
@@ -49,6 +49,51 @@ test('what is wrong for Services of one namespace alone is no fault of another n
     diagnose(snapshot, {toolVersion: '0.0.0', selects: ({metadata: {namespace}}) => namespace === wanted}).findings.map(({code}) => code);
   expect(inNamespace('shop')).toContain('ST501');
   expect(inNamespace('infra')).not.toContain('ST501');
+});
+
+describe('if one Service was read, with no other object', () => {
+  const ofManual = '10.96.1.24';
+  test.each([
+    [
+      'a rule for the address of another is none of its faults',
+      '-d 10.96.1.1/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.244.99.99:8080',
+      [],
+    ],
+    [
+      'a rule whose comment names another is none of its faults',
+      '-p tcp -m comment --comment "masquerade traffic for shop/web:http external destinations" -j MARK --set-xmark 0x4000/0x4000',
+      [],
+    ],
+    [
+      'a rule for its own address is an error',
+      `-d ${ofManual}/32 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.244.99.99:8080`,
+      ['ST501'],
+    ],
+    [
+      'a rule for a network with its address is an error',
+      '-d 10.96.0.0/12 -p tcp -m tcp --dport 80 -j DNAT --to-destination 10.244.99.99:8080',
+      ['ST501'],
+    ],
+    [
+      'a rule for its own address with the name of another is an error',
+      `-d ${ofManual}/32 -p tcp -m comment --comment "shop/web:http cluster IP" -m tcp --dport 80 -j DNAT --to-destination 10.244.99.99:8080`,
+      ['ST501'],
+    ],
+    ['a rule without an address is an error', '-p tcp -m tcp --dport 8443 -j DNAT --to-destination 10.244.99.99:8080', ['ST501']],
+  ])('%s', async (_, rule, codes) => {
+    const snapshot = await snapshotOf('faults/split-brain');
+    const services = (snapshot.api.services ?? []).filter(({metadata: {name}}) => name === 'manual');
+    expect(services.map(({spec}) => spec?.clusterIP)).toEqual([ofManual]);
+    const dump = '*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n-A PREROUTING -j KUBE-SERVICES\n';
+    const nodes = snapshot.nodes.map(node =>
+      node.name === 'node-c' ? withFiles(node, {'iptables-legacy-save': `${dump}-A KUBE-SERVICES ${rule}\nCOMMIT\n`}) : node,
+    );
+    const {findings} = diagnose(
+      {...snapshot, nodes, api: {...snapshot.api, services, namespaces: []}},
+      {toolVersion: '0.0.0', byName: true},
+    );
+    expect(findings.filter(({severity}) => severity === 'error').map(({code}) => code)).toEqual(codes);
+  });
 });
 
 test('two backends may disagree about every Service if a rule of theirs names none', async () => {

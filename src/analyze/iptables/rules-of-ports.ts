@@ -13,18 +13,21 @@ import {joinChains} from './chain-texts.ts';
 export function isEntryRule(rule: Rule, entry: Entry): boolean {
   if (matchOptionOf(rule, '--dport') !== String(entry.port)) return false;
   if (entry.address === null) return rule.chain === 'KUBE-NODEPORTS' || rule.chain === 'KUBE-EXTERNAL-SERVICES';
-  return destinationHost(rule) === entry.address;
+  return destinationOf(rule) === entry.address;
 }
 
 /** The address and port, or the node port, that a rule of a shared chain matches, for a message. */
 export function entryOfRule(rule: Rule): string {
   const port = matchOptionOf(rule, '--dport') ?? 'any port';
   if (rule.chain === 'KUBE-NODEPORTS') return `node port ${port}`;
-  return joinHostPort(destinationHost(rule) ?? 'any address', port);
+  return joinHostPort(destinationOf(rule) ?? 'any address', port);
 }
 
-function destinationHost(rule: Rule): string | undefined {
-  return optionOf(rule, '-d')?.split('/')[0];
+/** The only address whose packets the rule matches. */
+export function destinationOf(rule: Rule): string | undefined {
+  const destination = optionOf(rule, '-d');
+  const cidr = destination === undefined ? null : parseCidr(destination);
+  return cidr !== null && cidr.prefix === bitsOf(cidr.family) ? cidr.text.split('/')[0] : undefined;
 }
 
 /** kube-proxy's comments begin with the name of the Service port; null for a rule that names none. */
@@ -107,10 +110,7 @@ function entryKeyOf(rule: Rule): string | null {
   const protocol = optionOf(rule, '-p');
   const port = matchOptionOf(rule, '--dport');
   if (protocol === undefined || port === undefined || port.includes(':')) return null;
-  const destination = optionOf(rule, '-d');
-  const cidr = destination === undefined ? null : parseCidr(destination);
-  const host = cidr !== null && cidr.prefix === bitsOf(cidr.family) ? cidr.text.split('/')[0] : undefined;
-  return `${host ?? ''} ${protocol} ${port}`;
+  return `${destinationOf(rule) ?? ''} ${protocol} ${port}`;
 }
 
 /**

@@ -120,7 +120,7 @@ interface CommentedPort {
 }
 
 /** The Service port in a rule's comment; null if it names none. */
-function commentedPort(rule: Rule): CommentedPort | null {
+export function commentedPort(rule: Rule): CommentedPort | null {
   const text = commentOf(rule)?.replace(
     /^(?:Balancing rule \d+ for|masquerade (?:LOCAL )?traffic for|pod traffic for|route LOCAL traffic for) /,
     '',

@@ -1,4 +1,5 @@
 import type {ServedPort} from '../../model/endpoint.ts';
+import type {ServiceName} from '../../model/finding.ts';
 import type {Hypothesis, NodeContext, SeenDetector} from '../../expect/node-context.ts';
 import {contains, type Family, parseAddress, parseCidr} from '../../model/address.ts';
 import type {RuleText} from '../../model/ruleset.ts';
@@ -118,20 +119,24 @@ function onNode(family: Family): string {
  * The symptoms that hold even if not all Services were read: rules of a Service that was not read are not stale. Unattributed rules are
  * only reported if they affect the Services that were read.
  */
-export function withinWhatWasRead(
-  symptoms: readonly Symptom[],
-  {services, namespaces}: Pick<ApiObjects, 'services' | 'namespaces'>,
-): readonly Symptom[] {
-  if (namespaces === undefined) return symptoms;
-  const whole = new Set(namespaces);
-  const read = new Set((services ?? []).map(({metadata}) => namespacedName(metadata)));
+export function withinWhatWasRead(symptoms: readonly Symptom[], api: Scope): readonly Symptom[] {
+  if (api.namespaces === undefined) return symptoms;
+  const isRead = servicesRead(api);
   return symptoms.filter(({kind, port, service, severity}) => {
     if (port !== null) return true;
     if (kind === 'orphan-chain') return false;
-    if (service !== undefined) return whole.has(service.namespace) || read.has(namespacedName(service));
+    if (service !== undefined) return isRead(service);
     if (kind === 'stale-service') return false;
     return kind !== 'unexpected-rule' || (severity ?? 'info') !== 'info';
   });
+}
+
+type Scope = Pick<ApiObjects, 'services' | 'namespaces'>;
+
+/** Whether a Service was read, or would have been if the API had it. */
+export function servicesRead({services, namespaces}: Scope): (service: ServiceName) => boolean {
+  const read = new Set((services ?? []).map(({metadata}) => namespacedName(metadata)));
+  return service => namespaces === undefined || namespaces.includes(service.namespace) || read.has(namespacedName(service));
 }
 
 /** The network that detects pods contains none of the node's own pods. */
