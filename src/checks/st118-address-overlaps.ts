@@ -1,8 +1,8 @@
 import {internalIPs} from '../expect/api-index.ts';
-import {addressesOfPod, podCIDRsOf, podsByNode} from '../expect/node-context.ts';
+import {addressesOfPod, eachPod, podCIDRsOf} from '../expect/node-context.ts';
 import {canonicalAddress, families, parseAddress} from '../model/address.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
-import {partition} from '../model/lists.ts';
+import {partition, uniqueBy} from '../model/lists.ts';
 import {whyWithoutKubeProxy, type NodeFacts, routeOf, unknownRoute} from '../model/node/node-facts.ts';
 import {commandLine, someOf} from '../model/text.ts';
 import {check} from './catalog.ts';
@@ -74,16 +74,17 @@ function nodesBehindDocker({nodes}: ApiObjects, {name, network}: NodeFacts): rea
 /** Addresses of nodes and pods that a Service has too. */
 function addressesOfServices(api: ApiObjects): readonly {readonly address: string; readonly text: string}[] {
   const holders = holdersOfClusterIPs(api.services ?? []);
-  const nodes = (api.nodes ?? []).flatMap(({metadata, status}) =>
-    (status?.addresses ?? []).flatMap(({type, address = ''}) => (type === 'Hostname' ? [] : {address, of: metadata.name})),
-  );
-  const pods = families.flatMap(family =>
-    [...podsByNode(api, family)].flatMap(([node, addresses]) => [...addresses].map(address => ({address, of: `a pod on ${node}`}))),
-  );
-  return [...nodes, ...pods].flatMap(({address, of}) => {
+  const found: {readonly address: string; readonly text: string}[] = [];
+  const note = (address: string, of: string | undefined): void => {
     const holder = holders.get(canonicalAddress(address) ?? '');
-    return holder === undefined ? [] : [{address, text: `${address} of ${of} is the cluster IP of ${holder}`}];
+    if (holder !== undefined) found.push({address, text: `${address} of ${of} is the cluster IP of ${holder}`});
+  };
+  for (const {metadata, status} of api.nodes ?? [])
+    for (const {type, address = ''} of status?.addresses ?? []) if (type !== 'Hostname') note(address, metadata.name);
+  eachPod(api, (address, node) => {
+    note(address, `a pod on ${node}`);
   });
+  return uniqueBy(found, ({text}) => text);
 }
 
 export const addressConflict = check('ST119', {

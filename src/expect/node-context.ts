@@ -222,18 +222,24 @@ export function podsByNode(api: ApiObjects, family: Family): ReadonlyMap<string,
 const podsOfIPv4 = once((api: ApiObjects) => readPods(api, 'IPv4'));
 const podsOfIPv6 = once((api: ApiObjects) => readPods(api, 'IPv6'));
 
-function readPods({pods, endpointSlices, nodes}: ApiObjects, family: Family): ReadonlyMap<string, ReadonlySet<string>> {
-  const ofNodes = new Set((nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).map(({address}) => address)));
+function readPods(api: ApiObjects, family: Family): ReadonlyMap<string, ReadonlySet<string>> {
   const found = new Map<string, Set<string>>();
+  eachPod(api, (address, node) => {
+    if (familyOf(address) === family) heldIn(found, node, () => new Set()).add(address);
+  });
+  return found;
+}
+
+/** Some of the addresses of `podsByNode` again and again, and of both families. */
+export function eachPod({pods, endpointSlices, nodes}: ApiObjects, use: (address: string, node: string) => void): void {
+  const ofNodes = new Set((nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).map(({address}) => address)));
   const note = (node: string | null | undefined, address: string): void => {
-    if (typeof node !== 'string' || familyOf(address) !== family || ofNodes.has(address)) return;
-    heldIn(found, node, () => new Set()).add(address);
+    if (typeof node === 'string' && !ofNodes.has(address)) use(address, node);
   };
   for (const pod of (pods ?? []).filter(hasOwnAddress)) for (const address of addressesOfPod(pod)) note(pod.spec?.nodeName, address);
   for (const {endpoints} of endpointSlices ?? [])
     for (const {nodeName, addresses, targetRef} of endpoints ?? [])
       if (targetRef?.kind === 'Pod') for (const address of addresses ?? []) note(nodeName, address);
-  return found;
 }
 
 /**

@@ -1,4 +1,4 @@
-import {keptWith, once} from '../../model/once.ts';
+import {heldIn, keptWith, once} from '../../model/once.ts';
 import {type PortEntry, proxyVersion} from '../../expect/cluster/cluster-view.ts';
 import {bitsOf, type Address, contains, families, type Family, parseAddress} from '../../model/address.ts';
 import {groupBy, partition} from '../../model/lists.ts';
@@ -40,9 +40,24 @@ interface Holder {
   readonly node: string;
 }
 
-/** An endpoint with an address of its own, and whether packets from outside the cluster get to it. */
-interface PodAddress extends Holder {
+/** An endpoint with an address of its own, which is read when it is asked for, as it is of few. */
+class PodAddress implements Holder {
+  readonly text: string;
+  readonly node: string;
+  /** Whether packets from outside the cluster get to it. */
   readonly isExternal: boolean;
+
+  constructor(text: string, node: string, isExternal: boolean) {
+    this.text = text;
+    this.node = node;
+    this.isExternal = isExternal;
+  }
+
+  get address(): Address {
+    const address = parseAddress(this.text);
+    if (address === null) throw new TypeError(`the endpoint ${this.text} has no address`);
+    return address;
+  }
 }
 
 /** The families of Services that were evaluated on the node. */
@@ -66,9 +81,7 @@ export function podsHere(context: NodeCheckContext, family: Family): readonly Po
 
 /** The same for all nodes. */
 const podsWithout = once((byNode: ReadonlyMap<string, readonly PodAddress[]>) =>
-  once(
-    (own: ReadonlySet<string>) => new Map([...byNode].map(([node, pods]) => [node, pods.filter(({address}) => !own.has(address.text))])),
-  ),
+  once((own: ReadonlySet<string>) => new Map([...byNode].map(([node, pods]) => [node, pods.filter(({text}) => !own.has(text))]))),
 );
 
 const nodeAddresses = once(
@@ -80,14 +93,12 @@ const podsByNode = once((entries: readonly PortEntry[]): ReadonlyMap<string, rea
   const pods = new Map<string, Map<string, PodAddress>>();
   for (const {port, set} of entries) {
     const isExternal = hasExternalEntry(port);
-    for (const {address: text, nodeName: node, ready, terminating, sliceEndpoint} of set.endpoints) {
+    for (const {address, nodeName: node, ready, terminating, sliceEndpoint} of set.endpoints) {
       const {kind, name} = sliceEndpoint.targetRef ?? {};
       if (!ready || terminating || node === null || kind !== 'Pod' || name === undefined) continue;
-      const known = pods.get(node) ?? new Map<string, PodAddress>();
-      const before = known.get(text);
-      if (before?.isExternal === true || (before !== undefined && !isExternal)) continue;
-      const address = before?.address ?? parseAddress(text);
-      if (address?.family === port.family) pods.set(node, known.set(text, {address, node, isExternal}));
+      const known = heldIn(pods, node, () => new Map());
+      const before = known.get(address);
+      if (before === undefined || (isExternal && !before.isExternal)) known.set(address, new PodAddress(address, node, isExternal));
     }
   }
   return new Map([...pods].map(([node, own]) => [node, [...own.values()]]));
@@ -167,7 +178,7 @@ const someOfNetworks = once(
   (pods: ReadonlyMap<string, readonly PodAddress[]>) =>
     new Map(
       [...pods].map(([node, own]) => {
-        const networks = [...Map.groupBy(own, ({address}) => networkOfPod(address.text)).values()].slice(0, maxNetworks);
+        const networks = [...Map.groupBy(own, ({text}) => networkOfPod(text)).values()].slice(0, maxNetworks);
         return [node, new Set([...own.slice(0, maxNamed), ...networks.flatMap(([first]) => first ?? [])])] as const;
       }),
     ),
@@ -212,10 +223,11 @@ export function misledPods(
   return [...Map.groupBy(found, ({to}) => to)].map(([to, same]) => ({to, found: byNode(same)}));
 }
 
-const byAddress = once(
-  (pods: ReadonlyMap<string, readonly Holder[]>) =>
-    new Map([...pods.values()].flatMap(own => own.map(holder => [holder.address.text, holder] as const))),
-);
+const byAddress = once((pods: ReadonlyMap<string, readonly PodAddress[]>) => {
+  const found = new Map<string, Holder>();
+  for (const own of pods.values()) for (const holder of own) found.set(holder.text, holder);
+  return found;
+});
 
 /** The nodes by their InternalIPs; a node with several has some that move, as those of a load balancer do. */
 const nodesByInternalIP = once(({nodes}: ApiObjects) => {

@@ -127,13 +127,19 @@ function makeTest(shape: Shape & object): Test {
 }
 
 function testOfFields(fields: PathTree<Shape>): Test {
-  const all = Object.entries(fields).map(([name, shape]) => ({name, hasShape: testOf(shape)}));
+  // A field of a plain type needs no call.
+  const all = Object.entries(fields).map(([name, shape]) => ({
+    name,
+    type: typeof shape === 'string' ? shape : null,
+    hasShape: testOf(shape),
+  }));
   return object => {
     if (!isObject(object)) return false;
-    for (const {name, hasShape} of all) {
+    for (const {name, type, hasShape} of all) {
       const value = object[name];
+      if (value === undefined || typeof value === type) continue;
       if (value === null) delete object[name];
-      else if (value !== undefined && !hasShape(value)) return false;
+      else if (type !== null || !hasShape(value)) return false;
     }
     return true;
   };
