@@ -5,7 +5,11 @@ import type {Chain, Ruleset} from '../../model/ruleset.ts';
 export function holdsThirdPartyRules(ruleset: Ruleset, isOwnChain: IsOwnChain): boolean {
   if (dropsByDefault(ruleset) || dropsUnmarked(ruleset)) return true;
   return hookedIn.some(([table, names]) =>
-    names.some(name => !holdsOnlyHooks(ruleset.chain(table, name)?.text() ?? '', target => isOwnChain(target, table))),
+    names.some(name => {
+      const isHook = (target: string): boolean =>
+        isOwnChain(target, table) && (isHookedChain(target) || ipvsHooks.has(`${table} ${name} ${target}`));
+      return !holdsOnlyJumps(ruleset.chain(table, name)?.text() ?? '', isHook);
+    }),
   );
 }
 
@@ -20,8 +24,7 @@ const hookedIn = [
 ] as const;
 
 /** Whether all rules of a base chain are jumps to chains of kube-proxy, as on most nodes: then they need not be parsed. */
-function holdsOnlyHooks(text: string, isOwnChain: (target: string) => boolean): boolean {
-  const isHook = (name: string): boolean => isHookedChain(name) && isOwnChain(name);
+function holdsOnlyJumps(text: string, isHook: (target: string) => boolean): boolean {
   return text === '' || text.split('\n').every(line => isHook(plainJump.exec(line)?.[1] ?? ''));
 }
 
@@ -61,6 +64,9 @@ const hookedChains = new Set([
   'KUBE-FIREWALL',
   'KUBE-POSTROUTING',
 ]);
+
+/** In IPVS mode kube-proxy jumps from these base chains to these chains too, and nothing else does. */
+const ipvsHooks = new Set(['filter INPUT KUBE-IPVS-FILTER', 'filter INPUT KUBE-NODE-PORT', 'filter OUTPUT KUBE-IPVS-OUT-FILTER']);
 
 /** Chains that kube-proxy and the kubelet write rules into in iptables mode. Of the same name in another table, a chain is that of another program. */
 export function isKubeProxyChain(name: string, table: string): boolean {
