@@ -31,20 +31,14 @@ interface HypothesisCase<Expected, Item> extends HypothesisTests<Expected, Item>
   readonly eachService: boolean;
 }
 
-export interface Inferred<Expected> {
-  readonly expected: Expected;
-  readonly hypothesis: Hypothesis;
-  /** One finding for each assumption, in place of one for every Service. */
-  readonly symptoms: readonly Symptom[];
-}
-
 /**
  * If one reason explains the differences of many Services, it is the finding: a kube-proxy that identifies pods differently than
- * configured, does not know its node's zone, or runs under another node name. Other differences are evaluated as usual.
+ * configured, does not know its node's zone, or runs under another node name. Other differences are evaluated as usual. `symptoms`: one
+ * finding for each assumption, in place of one for every Service.
  */
 export function inferHypothesis<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
   hypothesisCase: HypothesisCase<Expected, Item>,
-): Inferred<Expected> {
+) {
   let hypothesis: Hypothesis = {};
   let expected = hypothesisCase.plain;
   const symptoms: Symptom[] = [];

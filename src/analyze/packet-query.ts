@@ -166,16 +166,11 @@ function undetermined(reason: string): PacketOutcome {
   return {verdict: 'undecided', destination: null, probability: 1, masquerade: false, path: [], reason};
 }
 
-interface Setting {
-  readonly environment: Environment;
-  /** Whether the virtual servers of IPVS were read. */
-  readonly readsServers: boolean;
-  /** The addresses of kube-ipvs0; null if they were not read. */
-  readonly bound: readonly string[] | null;
-}
-
-/** What is known of a node beside its rules. Many nodes send packets on to the same one. */
-const settingOf = once(({node, facts, shown}: PacketNode): Setting => {
+/**
+ * What is known of a node beside its rules. Many nodes send packets on to the same one. `readsServers`: whether the virtual servers of IPVS
+ * were read. `bound`: the addresses of kube-ipvs0; null if they were not read.
+ */
+const settingOf = once(({node, facts, shown}: PacketNode) => {
   const {servers, bound} = readIpvsState(node);
   const local = {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
   // Where pasted text does not show kube-ipvs0, it is not known which virtual addresses the device has.

@@ -48,14 +48,8 @@ function sameFlags(a: readonly string[], b: readonly string[]): boolean {
   return a.toSorted().join() === b.toSorted().join();
 }
 
-/** The missing elements of a set, and the unexpected ones with their lines. */
-interface SetDifference {
-  readonly missing: readonly string[];
-  readonly extra: readonly {readonly member: string; readonly line: number}[];
-}
-
 /** A missing set counts as empty. */
-export function compareMembers(expected: ReadonlySet<string>, actual: IpSet | undefined): SetDifference {
+export function compareMembers(expected: ReadonlySet<string>, actual: IpSet | undefined) {
   const found = new Map((actual?.elements ?? []).map((element, index) => [memberText(element), actual?.lines[index] ?? 0]));
   return {
     missing: [...expected].filter(member => !found.has(member)),

@@ -316,15 +316,10 @@ function diffFields(before: ComparedFields, after: ComparedFields): readonly Fie
 }
 
 /** Pairs two lists by key: each key once, in the order of its text, with the items of both sides. */
-function pairByKey<T>(before: readonly T[], after: readonly T[], keyOf: (item: T) => string): readonly Pair<T>[] {
+function pairByKey<T>(before: readonly T[], after: readonly T[], keyOf: (item: T) => string) {
   const [a, b] = [before, after].map(items => new Map(items.map(item => [keyOf(item), item])));
   const keys = [...new Set([...(a?.keys() ?? []), ...(b?.keys() ?? [])])].sort();
   return keys.map(key => ({before: a?.get(key), after: b?.get(key)}));
-}
-
-interface Pair<T> {
-  readonly before: T | undefined;
-  readonly after: T | undefined;
 }
 
 /**

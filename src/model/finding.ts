@@ -205,23 +205,12 @@ export interface Finding extends Observation {
   readonly remedy: string;
 }
 
-/** The findings that two runs have in common. */
-interface PairedFindings {
-  /** Findings of the later run that were in the earlier one. */
-  readonly stayed: ReadonlySet<Finding>;
-  readonly came: readonly Finding[];
-  readonly went: readonly Finding[];
-}
-
 /**
  * Pairs the findings of two runs, one to one: if there are two now and there was one before, only one is known. Findings with equal
- * messages are paired first; message and line numbers may differ. `fits` restricts the pairs further.
+ * messages are paired first; message and line numbers may differ. `fits` restricts the pairs further. `stayed`: findings of the later run
+ * that were in the earlier one.
  */
-export function pairFindings(
-  before: readonly Finding[],
-  after: readonly Finding[],
-  fits: (before: Finding, after: Finding) => boolean,
-): PairedFindings {
+export function pairFindings(before: readonly Finding[], after: readonly Finding[], fits: (before: Finding, after: Finding) => boolean) {
   if (before.length === 0) return {stayed: new Set(), came: after, went: []};
   const left = Map.groupBy(before, identityOf);
   const stayed = new Set<Finding>();

@@ -33,20 +33,13 @@ export interface AlikePortsInput extends Omit<NodeShapeInput, 'rest' | 'networks
   readonly viewAfter: ClusterView;
 }
 
-interface AlikePorts {
-  /** See `nodeShape`. */
-  readonly node: string | null;
-  readonly groups: readonly PortGroup[];
-  /** Whether packets to a Service port may pass rules that are not those that kube-proxy would write with its current settings. */
-  readonly isFaulty: (pair: PortPair) => boolean;
-  /** Whether the rules of a Service port itself are others. */
-  readonly deviates: (pair: PortPair) => boolean;
-  /** Third-party rules, or source ranges of the Service port, name a part of the node's pod network: other nodes of the shape have other pods there. */
-  readonly isSplit: (item: ServedPort) => boolean;
-}
-
-/** All Service ports of a node, in groups. */
-export function alikePorts(input: AlikePortsInput): AlikePorts {
+/**
+ * All Service ports of a node, in groups. `node`: See `nodeShape`. `isFaulty`: whether packets to a Service port may pass rules that are
+ * not those that kube-proxy would write with its current settings. `deviates`: whether the rules of a Service port itself are others.
+ * `isSplit`: third-party rules, or source ranges of the Service port, name a part of the node's pod network: other nodes of the shape have
+ * other pods there.
+ */
+export function alikePorts(input: AlikePortsInput) {
   const {setup, before, after, expectedOnly} = input;
   const {family} = before.context;
   const deviations = expectedOnly ? noDeviations : deviationsOf(before, setup);

@@ -149,16 +149,12 @@ export function effectsText({effects, reason}: FindingBlock): {
   return {head: `${count} on ${plural(services.length, 'Service')}, likely from this cause`, codes: codes.join(', '), services};
 }
 
-/** The commands for one finding on many nodes. */
-interface GroupCommands {
-  /** One after the other, not escaped. A command that is not kubectl's is run on the node, as root. */
-  readonly lines: readonly {readonly isOnNode: boolean; readonly text: string}[];
-  /** So many nodes have commands of their own that are not among the lines. */
-  readonly otherNodes: number;
-}
-
-/** Pods of several nodes, at most so many, are deleted with one command; of other commands those of the first node are shown. */
-export function groupCommands({commands}: Pick<FindingGroup, 'commands'>, maxPods = Infinity): GroupCommands {
+/**
+ * Pods of several nodes, at most so many, are deleted with one command; of other commands those of the first node are shown. `lines`: one
+ * after the other, not escaped. A command that is not kubectl's is run on the node, as root. `otherNodes`: so many nodes have commands of
+ * their own that are not among the lines.
+ */
+export function groupCommands({commands}: Pick<FindingGroup, 'commands'>, maxPods = Infinity) {
   const distinct = [...new Set(commands)];
   const [first = ''] = distinct;
   const deletions = distinct.slice(0, maxPods).map(command => deletion.exec(command));

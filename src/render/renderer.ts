@@ -63,15 +63,8 @@ export function originOf(scope: string | undefined, {provenance}: Pick<RenderOpt
   };
 }
 
-interface ProvenanceRow {
-  readonly field: keyof ReportOrigin;
-  readonly label: string;
-  /** Not escaped. */
-  readonly text: string;
-}
-
-/** The same for formats that list it for people. The command comes last. */
-export function provenanceRows(scope: string | undefined, options: Pick<RenderOptions, 'provenance'>): readonly ProvenanceRow[] {
+/** The same for formats that list it for people. The command comes last. `text`: not escaped. */
+export function provenanceRows(scope: string | undefined, options: Pick<RenderOptions, 'provenance'>) {
   const origin = originOf(scope, options);
   if (origin === null) return [];
   return labels.flatMap(([field, label]) => {

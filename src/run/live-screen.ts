@@ -5,18 +5,8 @@ export interface ScreenSize {
   readonly rows: number;
 }
 
-/**
- * A screen that is redrawn in place on the terminal's alternate screen, so that the previous content returns however the process ends. A
- * change of its size redraws it.
- */
-interface LiveScreen {
-  /** Does nothing once the screen is closed. */
-  draw(): void;
-  close(): void;
-}
-
-/** `linesOf` returns the lines to draw, no more and no longer than the size. */
-export function liveScreen(stream: NodeJS.WriteStream, linesOf: (size: ScreenSize) => readonly string[]): LiveScreen {
+/** `linesOf` returns the lines to draw, no more and no longer than the size. `draw`: does nothing once the screen is closed. */
+export function liveScreen(stream: NodeJS.WriteStream, linesOf: (size: ScreenSize) => readonly string[]) {
   let open = true;
   const draw = (): void => {
     if (!open) return;

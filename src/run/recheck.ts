@@ -112,17 +112,6 @@ function servicesOf(finding: NodeFinding, {partlyKnown}: RecheckInput['history']
 const minPause = 1000;
 const maxRounds = 6;
 
-interface Doubt {
-  /** When all states of a node read at this time will be known. */
-  readonly settledAt: number;
-  /** Some of these states are not known yet. */
-  readonly isUnknown: boolean;
-  /** The Service is changing: the next state of the node will be a known one. */
-  readonly isMoving: boolean;
-  /** The earliest time of the next reading. */
-  readonly notBefore?: number;
-}
-
 interface DoubtInput {
   readonly input: RecheckInput;
   readonly gracePeriodMs: number;
@@ -132,8 +121,12 @@ interface DoubtInput {
   readonly before: ReadonlySet<string> | undefined;
 }
 
-/** Null if a finding stands. */
-function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt}, gracePeriodMs, reads, before}: DoubtInput): Doubt | null {
+/**
+ * Null if a finding stands. `settledAt`: when all states of a node read at this time will be known. `isUnknown`: some of these states are
+ * not known yet. `isMoving`: the Service is changing: the next state of the node will be a known one. `notBefore`: the earliest time of the
+ * next reading.
+ */
+function doubtOf(finding: NodeFinding, {input: {diagnosis, history, nodeReadAt}, gracePeriodMs, reads, before}: DoubtInput) {
   const readAt = nodeReadAt.get(finding.node) ?? 0;
   if (finding.program !== undefined) {
     // Its tables are read one after another, and follow the API by steps: a difference has to be there twice.

@@ -271,19 +271,16 @@ function isOpen(chain: string, call: Call | null): boolean {
   return false;
 }
 
-interface PassedRules {
-  readonly done: ChainResult[];
-  /** What happens at the end of the chain. */
-  readonly live: readonly Branch[];
-}
-
-/** Takes a packet through rules in order. It may have matched rules of other kinds (`NodeRule`) before. */
+/**
+ * Takes a packet through rules in order. It may have matched rules of other kinds (`NodeRule`) before. `live`: what happens at the end of
+ * the chain.
+ */
 export function passRules<T>(
   limits: WalkLimits,
   rules: readonly T[],
   start: Branch,
   step: (rule: T, branch: Branch, out: Outlets) => void,
-): PassedRules {
+) {
   const done: ChainResult[] = [];
   let live: readonly Branch[] = [start];
   for (const rule of rules) {

@@ -58,16 +58,11 @@ function candidates([value, ...others]: readonly PacketValue[], set: NftSet): It
 
 const smallSet = 16;
 
-interface Networks {
-  /** Of each element. */
-  readonly ranges: Intervals;
-  readonly elements: readonly NftListElement[];
-  /** Those that are no addresses, such as `*`. */
-  readonly unread: readonly NftListElement[];
-}
-
-/** The elements of one family in the order of their addresses; null where some overlap, which the kernel does not take. */
-function networksOf(set: NftSet, family: Family): Networks | null {
+/**
+ * The elements of one family in the order of their addresses; null where some overlap, which the kernel does not take. `ranges`: of each
+ * element. `unread`: those that are no addresses, such as `*`.
+ */
+function networksOf(set: NftSet, family: Family) {
   const all = [...set.elements.values()].map(element => ({element, interval: parseInterval(element.key)}));
   const sorted = all
     .flatMap(({element, interval}) => (interval?.family === family ? {element, ...interval} : []))

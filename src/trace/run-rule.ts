@@ -226,13 +226,8 @@ function translate(run: RuleRun, action: NatAction, at: At): null {
   return null;
 }
 
-interface Sources {
-  readonly choices: readonly {readonly address: Address | null; readonly share: number}[];
-  /** The share for which a map has no key: the rule does not match. */
-  readonly rest: number;
-}
-
-function sourcesOf(run: RuleRun, {to}: NatAction, branch: Branch): Sources {
+/** `rest`: the share for which a map has no key: the rule does not match. */
+function sourcesOf(run: RuleRun, {to}: NatAction, branch: Branch) {
   const {packet} = branch;
   const given = to?.kind === 'map' ? choose(to.key, to.elements, evaluation(run, branch), true) : null;
   const constant = to?.kind === 'constant' ? [{value: to.text, share: 1}] : [{value: '', share: 1}];
@@ -277,11 +272,6 @@ function portsToDraw(range: string, isRandom: boolean): Pick<Packet, 'drawnPorts
 /** The ports that need no rights. */
 export const drawnPorts: Intervals = [[1024n, 65_535n]];
 
-interface Targets {
-  readonly choices: readonly {readonly packet: Packet; readonly share: number}[];
-  readonly rest: number;
-}
-
 /** A network replaces the one of the address, and leaves the host in it. Null if it is none. */
 function constantAddress(text: string, {family, value}: Address): string | null {
   const range = text.includes('/') ? parseInterval(text) : null;
@@ -300,7 +290,7 @@ function membersOf(text: string): readonly string[] | null {
 const maxMembers = 64;
 
 /** Null if it is unknown which of several addresses or ports is taken. */
-function targetsOf(run: RuleRun, action: NatAction, branch: Branch): Targets | null {
+function targetsOf(run: RuleRun, action: NatAction, branch: Branch) {
   const {to, port} = action;
   const {packet} = branch;
   if (port === null) return null;

@@ -114,17 +114,12 @@ export function senderClassOf<T>(
   return {space, result};
 }
 
-interface SenderClasses<T> {
-  readonly classes: readonly SenderClass<T>[];
-  /** What was not walked because there are too many classes. */
-  readonly rest: readonly SenderSpace[];
-}
-
 /**
  * Divides senders into classes: walks one, takes all away for which every condition on its path has the same answer, and walks one of the
- * rest, until none is left. What holds for the sender that was walked holds for its class.
+ * rest, until none is left. What holds for the sender that was walked holds for its class. `rest`: what was not walked because there are
+ * too many classes.
  */
-export function senderClasses<T>({spaces, pick, walk, most = maxClasses, isOver = () => false}: Exploration<T>): SenderClasses<T> {
+export function senderClasses<T>({spaces, pick, walk, most = maxClasses, isOver = () => false}: Exploration<T>) {
   const open = spaces.filter(({address, port}) => address.length > 0 && port.length > 0);
   const classes: SenderClass<T>[] = [];
   for (let space = open.shift(); space !== undefined; space = open.shift()) {

@@ -165,13 +165,7 @@ function compareTables(input: NodeInput): ComparedTables | string {
   };
 }
 
-interface ComparedFamily extends Pick<ComparedTables, 'symptoms' | 'traces'> {
-  readonly family: Family;
-  readonly reason: string | null;
-  readonly isUsed: boolean;
-}
-
-function comparedFamily(family: Family, input: NodeInput, state: CiliumState): ComparedFamily {
+function comparedFamily(family: Family, input: NodeInput, state: CiliumState) {
   const {view, api, node, facts} = input;
   const entries = view.entries(family, newestApi).filter(({port}) => api.unsure?.has(serviceKey(port)) !== true);
   const frontends = state.frontends.filter(({address}) => address.includes(':') === (family === 'IPv6'));

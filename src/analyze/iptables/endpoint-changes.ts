@@ -263,15 +263,11 @@ function isKnownAsPod(pods: Cidr, {detector, masqueradeAll}: NodeContext): boole
   return cluster !== null && cluster.prefix <= pods.prefix && contains(cluster, {family: pods.family, value: pods.base});
 }
 
-interface SharedRules {
-  /** Every address for which a rule was written. */
-  readonly hosts: ReadonlySet<string>;
-  /** The rules of KUBE-SERVICES in table nat, by `address protocol port`. */
-  readonly byEntry: ReadonlyMap<string, readonly string[]>;
-}
-
-/** Null if some rule may match any address. */
-function sharedRules(actual: Ruleset): SharedRules | null {
+/**
+ * Null if some rule may match any address. `hosts`: every address for which a rule was written. `byEntry`: the rules of KUBE-SERVICES in
+ * table nat, by `address protocol port`.
+ */
+function sharedRules(actual: Ruleset) {
   const hosts = new Set<string>();
   const byEntry = new Map<string, string[]>();
   for (const [table, chain] of sharedChains) {
@@ -304,13 +300,8 @@ const sharedChains = [
   ['filter', 'KUBE-PROXY-FIREWALL'],
 ] as const;
 
-interface Claims {
-  readonly addresses: ReadonlySet<string>;
-  /** How many Service ports claim an entry, by `address protocol port`. */
-  readonly byEntry: ReadonlyMap<string, number>;
-}
-
-function countClaims({ports, context}: ExpectedRuleset): Claims {
+/** `byEntry`: how many Service ports claim an entry, by `address protocol port`. */
+function countClaims({ports, context}: ExpectedRuleset) {
   const addresses = new Set<string>();
   const byEntry = new Map<string, number>();
   for (const {port} of ports) {

@@ -151,20 +151,14 @@ export function podBeside(taken: ReadonlySet<string>, context: NodeContext): str
   return local === null ? null : addressInside(local, taken);
 }
 
-interface PodNetworks {
-  /** Those of the node's pods. */
-  readonly podNetworks: readonly Cidr[];
-  /** That of all pods, by the detector of local traffic; null if it detects them otherwise. */
-  readonly local: Cidr | null;
-}
-
-/** Parsed once: the senders are asked for with each Service port. */
-export const podRanges = once(
-  (context: NodeContext): PodNetworks => ({
-    podNetworks: networks([...context.facts.podCIDRs, ...hostsOf(context)], context),
-    local: context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null,
-  }),
-);
+/**
+ * Parsed once: the senders are asked for with each Service port. `podNetworks`: those of the node's pods. `local`: that of all pods, by the
+ * detector of local traffic; null if it detects them otherwise.
+ */
+export const podRanges = once((context: NodeContext) => ({
+  podNetworks: networks([...context.facts.podCIDRs, ...hostsOf(context)], context),
+  local: context.detector.kind === 'cidr' ? parseCidr(context.detector.cidr) : null,
+}));
 
 function hostsOf({facts, family}: NodeContext): readonly string[] {
   return (facts.podAddresses?.(family) ?? []).map(address => hostCidr(address, family));

@@ -51,16 +51,11 @@ export function shapesOf({view, config, facts, api}: PromiseNode, family: Family
   ];
 }
 
-interface Groups {
-  /** Those that are the same for all nodes that have none of their endpoints. */
-  readonly alike: ReadonlyMap<string, readonly PortEntry[]>;
-  /** Those whose addresses or source ranges may be the node's. */
-  readonly related: readonly PortEntry[];
-  readonly byNode: ReadonlyMap<string, readonly PortEntry[]>;
-}
-
-/** The same for all nodes with one version of kube-proxy. */
-const groupsIn = once((entries: readonly PortEntry[]): Groups => {
+/**
+ * The same for all nodes with one version of kube-proxy. `alike`: those that are the same for all nodes that have none of their endpoints.
+ * `related`: those whose addresses or source ranges may be the node's.
+ */
+const groupsIn = once((entries: readonly PortEntry[]) => {
   const alike = new Map<string, PortEntry[]>();
   const related: PortEntry[] = [];
   const byNode = new Map<string, PortEntry[]>();

@@ -47,13 +47,6 @@ interface Shape {
   readonly isNameAlone?: true;
 }
 
-/** The same of one rule. `parts` is empty where packets of the interface never match it. No packet passes one that `ends` them. */
-interface RuleShape {
-  readonly parts: readonly unknown[];
-  readonly isOfInterface: boolean;
-  readonly ends?: boolean;
-}
-
 /** The rules of a table, iptables' or nftables'. */
 interface Book {
   /** Apart from those of other dumps. */
@@ -165,7 +158,8 @@ class Shapes {
     return shape;
   }
 
-  #rule(book: Book, rule: LoweredRule, place: Place): RuleShape {
+  /** The same of one rule. `parts` is empty where packets of the interface never match it. No packet passes one that `ends` them. */
+  #rule(book: Book, rule: LoweredRule, place: Place) {
     const {decided, rest, leading, asksElse, states, ends} = this.#prepare(book, rule, place.way);
     if (states?.includes('established') === false) return {parts: [], isOfInterface: false};
     const isNamed = ({key}: {readonly key: string}): boolean => isInterfaceLike(key, place.name);

@@ -225,18 +225,12 @@ export function groupPorts(
   return [...groups.values()];
 }
 
-/** A Service port to walk, and those of its group that have the same outcomes. */
-export interface Representative {
-  readonly item: ServedPort;
-  readonly alike: readonly ServedPort[];
-}
-
 /**
  * Service ports of a group that show what third-party rules do to all of them: the first that is as expected, and those before it, which
  * stand for themselves. The ones that cost the least to walk come first. Packets that the node's own rules of a Service port lose reach no
  * third-party rule.
  */
-export function representatives(ports: readonly ServedPort[], isAsExpected: (item: ServedPort) => boolean): readonly Representative[] {
+export function representatives(ports: readonly ServedPort[], isAsExpected: (item: ServedPort) => boolean) {
   const ordered = ports.toSorted((a, b) => a.endpoints.reachable.length - b.endpoints.reachable.length);
   const first = ordered.findIndex(isAsExpected);
   const tried = first < 0 ? ordered : ordered.slice(0, first + 1);

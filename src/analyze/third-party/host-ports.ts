@@ -5,7 +5,6 @@ import {hostIP} from '../../model/node/node-facts.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
 import {addressesOfPod, portsOfPod} from '../../expect/node-context.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
-import type {NodeRule} from '../../trace/packet.ts';
 import {type Side, walkSide} from '../../trace/side.ts';
 import {packetToNode} from '../outcomes/probes.ts';
 import type {SenderGroups} from '../outcomes/senders.ts';
@@ -51,20 +50,11 @@ export function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
   });
 }
 
-interface Loss {
-  /** `80/TCP` */
-  readonly name: string;
-  readonly to: string;
-  /** Where packets are sent, by these rules. */
-  readonly end: string;
-  readonly rules: readonly NodeRule[];
-  readonly who: string;
-  /** Where they should be sent. */
-  readonly living: string;
-}
-
-/** Null where packets reach the pod, or where that is not certain. */
-function lossOf({containerPort, hostPort, protocol = 'TCP', hostIP: bound = ''}: HostPort, own: string, given: HostPortCase): Loss | null {
+/**
+ * Null where packets reach the pod, or where that is not certain. `name`: `80/TCP`. `end`: where packets are sent, by these rules.
+ * `living`: where they should be sent.
+ */
+function lossOf({containerPort, hostPort, protocol = 'TCP', hostIP: bound = ''}: HostPort, own: string, given: HostPortCase) {
   const {side, rules, groups, effects} = given;
   const {facts, family} = effects.context;
   const address = /^(?:0\.0\.0\.0|::)?$/.test(bound) ? (hostIP(facts, family) ?? '') : bound;

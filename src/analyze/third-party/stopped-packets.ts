@@ -86,15 +86,6 @@ export function linkTo(
   return /^(?:wireguard|ipip|sit|ip6tnl|gre|ip6gre|tun|ppp|none)$/.test(kind) || /^(?:wg|tun|lo$)/.test(dev) ? [] : [[dev, address]];
 }
 
-/** Messages by which IPv6 finds its neighbors, and that rules drop on an interface. */
-export interface LostMessages {
-  /** `neighbor advertisements (ICMPv6 type 136) that arrive`. */
-  readonly text: string;
-  /** The node itself finds its neighbors by them; by the others they find the node, which they may have learned from what it sends. */
-  readonly isToSend: boolean;
-  readonly stop: Outcome;
-}
-
 const messages = [
   {icmpType: 135, isArriving: false, isToSend: true, text: 'neighbor solicitations (ICMPv6 type 135) that leave'},
   {icmpType: 136, isArriving: true, isToSend: true, text: 'neighbor advertisements (ICMPv6 type 136) that arrive'},
@@ -103,14 +94,11 @@ const messages = [
 ] as const;
 
 /**
- * The messages that are lost on an interface from whatever address of this link they have: the node's own one or that of the link, its group,
- * or the neighbor's.
+ * The messages that are lost on an interface from whatever address of this link they have: the node's own one or that of the link, its
+ * group, or the neighbor's. `text`: `neighbor advertisements (ICMPv6 type 136) that arrive`. `isToSend`: the node itself finds its
+ * neighbors by them; by the others they find the node, which they may have learned from what it sends.
  */
-export function lostMessages(
-  side: Side,
-  dev: string,
-  {own, neighbor}: {readonly own: Address; readonly neighbor: Address},
-): readonly LostMessages[] {
+export function lostMessages(side: Side, dev: string, {own, neighbor}: {readonly own: Address; readonly neighbor: Address}) {
   const here = [own, ...ownOfLink];
   const there = [neighbor, ...neighborOfLink];
   return messages.flatMap(({icmpType, isArriving, isToSend, text}) => {

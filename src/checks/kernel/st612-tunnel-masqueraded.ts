@@ -40,19 +40,11 @@ export const tunnelMasqueraded = check('ST612', {
   },
 });
 
-interface TunneledWay {
-  readonly client: Address;
-  readonly pod: Address;
-  /** The nodes at both ends. */
-  readonly thisNode: Address;
-  readonly otherNode: Address;
-  /** Null if interfaces were not read, and flannel has rules. */
-  readonly tunnel: string | null;
-  readonly port: number;
-}
-
-/** A way to a pod on another node through a VXLAN; null if there is none. */
-function tunneledWay(context: NodeCheckContext): TunneledWay | null {
+/**
+ * A way to a pod on another node through a VXLAN; null if there is none. `thisNode` and `otherNode`: the nodes at both ends. `tunnel`: null
+ * if interfaces were not read, and flannel has rules.
+ */
+function tunneledWay(context: NodeCheckContext) {
   const {links} = context.facts.network;
   const [client] = outsideOf('IPv4');
   const own = parseAddress(context.facts.hostIPs[0] ?? '');

@@ -168,15 +168,8 @@ function readRest(words: readonly string[], specs: Readonly<Record<string, FlagS
   return {flags, args, pending, onlyArgs};
 }
 
-interface GivenFlag {
-  readonly spec: FlagSpec;
-  readonly value: string;
-  /** The next word is its value. */
-  readonly takesNext: boolean;
-}
-
-/** Undefined for a word that is not a flag, and for an unknown flag. */
-function flagOf(word: string, specs: Readonly<Record<string, FlagSpec>>): GivenFlag | undefined {
+/** Undefined for a word that is not a flag, and for an unknown flag. `takesNext`: the next word is its value. */
+function flagOf(word: string, specs: Readonly<Record<string, FlagSpec>>) {
   const [, dashes = '', name = '', value] = /^(--?)([^=]+)(?:=(.*))?$/s.exec(word) ?? [];
   if (dashes === '') return undefined;
   const spec =

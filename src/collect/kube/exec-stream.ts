@@ -135,16 +135,6 @@ class Channels {
   }
 }
 
-/** The Status at the end of an exec, as far as it is used. */
-interface ExecStatus {
-  readonly status: string;
-  readonly message: string;
-  readonly reason: string;
-  readonly code: number | null;
-  /** The program's exit code; null if the Status has none. */
-  readonly exitCode: number | null;
-}
-
 /** How a command ended. */
 interface ExecEnd {
   readonly argv: readonly string[];
@@ -174,8 +164,8 @@ function incomplete(why: string): ApiError {
   return new ApiError(`${why}: what it printed is not complete`, {status: null});
 }
 
-/** Null if it is not a Status: a server or a proxy may send anything. */
-function statusOf(content: Buffer): ExecStatus | null {
+/** Null if it is not a Status: a server or a proxy may send anything. `exitCode`: the program's exit code; null if the Status has none. */
+function statusOf(content: Buffer) {
   const {status, message, reason, code, details} = readFields(content.toString('utf8'));
   if (typeof status !== 'string') return null;
   return {

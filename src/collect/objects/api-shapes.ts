@@ -52,17 +52,11 @@ export const networkPolicyShape = objectShape(
   ['number', 'spec.ingress[].ports[].endPort'],
 );
 
-interface UsableItems<T> {
-  readonly items: readonly T[];
-  /** Unusable items, unchanged. */
-  readonly leftOut: readonly unknown[];
-  readonly problems: readonly Problem[];
-}
-
 /**
  * The items of a list that have a name and the shape; the others are left out and reported. `origin` is the name of the list in messages.
+ * `leftOut`: unusable items, unchanged.
  */
-export function usableItems<T>(origin: string, list: readonly unknown[], shape: Shape): UsableItems<T> {
+export function usableItems<T>(origin: string, list: readonly unknown[], shape: Shape) {
   const problems: Problem[] = [];
   const leftOut: unknown[] = [];
   const items = list.filter((item, index): item is T => {

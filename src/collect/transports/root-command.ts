@@ -62,22 +62,12 @@ interface ProgramOptions {
   readonly take?: ((part: Buffer) => void) | undefined;
 }
 
-interface ProgramResult {
-  readonly stdout: Buffer;
-  /** Empty if stderr went to a file. */
-  readonly stderr: string;
-  /** Null if it did not end by itself or could not be started. */
-  readonly exitCode: number | null;
-  /** The program is not on this machine. */
-  readonly notFound: boolean;
-  readonly cause: unknown;
-}
-
 /**
- * Runs a program of this machine by its argv, without a shell and without data to read. Rejects only with a TooMuchOutput. When the signal is
- * aborted, the program is killed.
+ * Runs a program of this machine by its argv, without a shell and without data to read. Rejects only with a TooMuchOutput. When the signal
+ * is aborted, the program is killed. `stderr`: empty if stderr went to a file. `exitCode`: null if it did not end by itself or could not be
+ * started. `notFound`: the program is not on this machine.
  */
-export async function runProgram(program: string, args: readonly string[], options: ProgramOptions): Promise<ProgramResult> {
+export async function runProgram(program: string, args: readonly string[], options: ProgramOptions) {
   const {execa} = await import('execa');
   const parts: Buffer[] = [];
   const tooMuch = new AbortController();

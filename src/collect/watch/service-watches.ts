@@ -30,18 +30,12 @@ export type PastOfServices =
   | {readonly kind: 'Service'; readonly events: PastEvents<ServiceObject>}
   | {readonly kind: 'EndpointSlice'; readonly events: PastEvents<EndpointSliceObject>};
 
-interface ServiceWatches {
-  /** Null if it cannot be known. */
-  readonly past: readonly PastOfServices[] | null;
-  /** Resolves when the signal is aborted, or the watches are refused. */
-  readonly ended: Promise<void>;
-}
-
 /**
  * Watches the Services of a scope and their slices, from the state in which they were read, until the signal is aborted. If one of the
- * watches is refused, all are stopped.
+ * watches is refused, all are stopped. `past`: null if it cannot be known. `ended`: resolves when the signal is aborted, or the watches are
+ * refused.
  */
-export function watchServices(api: KubeApi, options: ServiceWatchesOptions, signal: AbortSignal): ServiceWatches {
+export function watchServices(api: KubeApi, options: ServiceWatchesOptions, signal: AbortSignal) {
   const given = new AbortController();
   const either = AbortSignal.any([signal, given.signal]);
   const onFailure = (error: unknown): void => {

@@ -48,17 +48,11 @@ function hashed(text: string): string {
 
 type NftRole = 'service' | 'local' | 'external' | 'firewall' | 'endpoint' | 'affinity';
 
-/** The parts of the name of a chain or set that belongs to one Service port or endpoint; null for all others. */
-export interface ParsedName {
-  readonly role: NftRole;
-  readonly base: string;
-  /** `namespace/name:port`, unless the name was truncated. */
-  readonly servicePortName: string;
-  readonly namespace: string;
-  readonly service: string;
-}
-
-export function parseNftName(name: string): ParsedName | null {
+/**
+ * The parts of the name of a chain or set that belongs to one Service port or endpoint; null for all others. `servicePortName`:
+ * `namespace/name:port`, unless the name was truncated.
+ */
+export function parseNftName(name: string) {
   const found = /^(service|local|external|firewall|endpoint|affinity)-([A-Z2-7]{8}-([^/]+)\/([^/]+)\/([a-z]+)(?:\/(.*))?)$/s.exec(name);
   if (found === null) return null;
   const [, role, base = '', namespace = '', service = '', , rest = ''] = found;

@@ -135,16 +135,11 @@ function protocolOf(text: string): string {
   return `${plain === text ? '' : '! '}-p ${protocolNames[plain] ?? plain}`;
 }
 
-/** The last column of `iptables -L`, converted to the options of `iptables -S`. */
-interface ListedMatches {
-  readonly matches: readonly string[];
-  /** Options of the target. */
-  readonly options: readonly string[];
-  readonly isGoto: boolean;
-}
-
-/** Reads the part that matches and targets print. Text that is not understood becomes a match whose result is unknown. */
-function listedMatches(text: string): ListedMatches {
+/**
+ * Reads the part that matches and targets print. Text that is not understood becomes a match whose result is unknown. `options`: options of
+ * the target.
+ */
+function listedMatches(text: string) {
   const matches: string[] = [];
   const options: string[] = [];
   let isGoto = false;

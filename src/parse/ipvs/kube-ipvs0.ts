@@ -13,16 +13,11 @@ export function parseIpvsDevice(text: string): readonly string[] | null {
   return device.addresses.map(address => canonicalAddress(address) ?? address).filter(address => !address.startsWith('fe80:'));
 }
 
-/** One interface of `ip -j addr`. */
-interface InterfaceAddresses {
-  readonly name: string;
-  readonly addresses: readonly string[];
-  /** The same with the length of their prefixes, where it is there. */
-  readonly networks: readonly string[];
-}
-
-/** Reads `ip -j addr` (`addresses.json` in a bundle); null if it is not a list of interfaces. */
-export function parseNodeAddresses(text: string): readonly InterfaceAddresses[] | null {
+/**
+ * Reads `ip -j addr` (`addresses.json` in a bundle); null if it is not a list of interfaces. `networks`: the same with the length of their
+ * prefixes, where it is there.
+ */
+export function parseNodeAddresses(text: string) {
   const parsed = readJson(text);
   if (!Array.isArray(parsed)) return null;
   return parsed.map((link: {ifname?: unknown; addr_info?: unknown}) => {

@@ -1,16 +1,11 @@
 import {readJson} from '../attempt.ts';
 import type {Family} from '../../model/address.ts';
 
-/** The health that kube-proxy reports (`/healthz` on port 10256). Times are in milliseconds since 1970. */
-interface Healthz {
-  readonly now: number | null;
-  readonly lastUpdated: number | null;
-  /** False if it reports that it is unhealthy, as a whole or for a family. */
-  readonly healthy: boolean;
-}
-
-/** Reads `/healthz`; null if it is not a JSON object, like the plain `ok` of old versions. */
-export function parseHealthz(text: string): Healthz | null {
+/**
+ * Reads `/healthz`; null if it is not a JSON object, like the plain `ok` of old versions. Times are in milliseconds since 1970. `healthy`:
+ * false if it reports that it is unhealthy, as a whole or for a family.
+ */
+export function parseHealthz(text: string) {
   const parsed = readJson(text);
   if (typeof parsed !== 'object' || parsed === null) return null;
   const {lastUpdated, currentTime, healthy, status} = parsed as {
@@ -33,19 +28,11 @@ function toTime(value: unknown): number | null {
   return Number.isNaN(time) ? null : time;
 }
 
-/** The metrics of kube-proxy that show whether it keeps up, by family if it reports them so. Times are in seconds since 1970. */
-interface SyncMetrics {
-  readonly lastSync: ReadonlyMap<Family | '', number>;
-  readonly lastQueued: ReadonlyMap<Family | '', number>;
-  /** A change waits, or is being written. */
-  readonly isPending: boolean;
-  readonly restoreFailures: number;
-  /** How long the last sync took, with the wait for it, or one does on average: the longer of the two, in seconds. */
-  readonly syncSeconds: number;
-}
-
-/** Reads `/metrics`; missing metrics are left out. */
-export function parseSyncMetrics(text: string): SyncMetrics {
+/**
+ * Reads `/metrics`; missing metrics are left out, times are in seconds since 1970. `isPending`: a change waits, or is being written. `syncSeconds`: how long the last sync
+ * took, with the wait for it, or one does on average: the longer of the two, in seconds.
+ */
+export function parseSyncMetrics(text: string) {
   const lastSync = new Map<Family | '', number>();
   const lastQueued = new Map<Family | '', number>();
   const [sums, counts] = [new Map<Family | '', number>(), new Map<Family | '', number>()];

@@ -6,14 +6,11 @@ interface JsonItem {
   readonly end: number;
 }
 
-interface JsonItems {
-  readonly items: readonly JsonItem[];
-  /** The text after the last complete object of a truncated dump; null if there is none. */
-  readonly cutAt: string | null;
-}
-
-/** Finds the objects in the lists of `{"nftables": [ … ]}` documents without parsing them: a dump can have a million. */
-export function jsonItems(bytes: Buffer): JsonItems {
+/**
+ * Finds the objects in the lists of `{"nftables": [ … ]}` documents without parsing them: a dump can have a million. `cutAt`: the text
+ * after the last complete object of a truncated dump; null if there is none.
+ */
+export function jsonItems(bytes: Buffer) {
   const items: JsonItem[] = [];
   const cutAt = forEachItem(bytes, start => {
     const end = objectEnd(bytes, start, 0);

@@ -14,17 +14,12 @@ interface PlannedObjects {
   readonly nodes: readonly NodeObject[];
 }
 
-interface AppliedObjects {
-  readonly api: ApiObjects;
-  /** Assumed values that the API server and its controllers would write, as text. */
-  readonly notes: readonly string[];
-}
-
 /**
  * The API objects after the planned ones are applied: objects of the same name are replaced, and keep what the API server allocated. A text
- * that says why the API server would refuse one of them, if it would.
+ * that says why the API server would refuse one of them, if it would. `notes`: assumed values that the API server and its controllers would
+ * write, as text.
  */
-export function addManifests(api: ApiObjects, planned: PlannedObjects): AppliedObjects | string {
+export function addManifests(api: ApiObjects, planned: PlannedObjects) {
   const notes: string[] = [];
   const known = api.services ?? [];
   const wanted = lastOfEach(planned.services);
@@ -164,18 +159,13 @@ function canonical(text: string | undefined): string {
   return canonicalAddress(text ?? '') ?? text ?? '';
 }
 
-interface RewrittenSlices {
-  readonly slices: readonly EndpointSliceObject[];
-  readonly notes: readonly string[];
-}
-
 /**
  * The EndpointSlices of a Service whose manifest changes its ports, as the EndpointSlice controller will write them: the same endpoints, with
  * the ports of the manifest. Slices of other Services and other controllers stay as they are, and those of a Service without a selector.
  * A note says what only the controller can know: the pods of another selector, and the number of a target port that had no name before.
  * Follows `getEndpointPorts` of `k8s.io/endpointslice`.
  */
-function rewriteSlices(before: ServiceObject, service: ServiceObject, slices: readonly EndpointSliceObject[]): RewrittenSlices {
+function rewriteSlices(before: ServiceObject, service: ServiceObject, slices: readonly EndpointSliceObject[]) {
   const name = namespacedName(service.metadata);
   const [selectorBefore, selector] = [before, service].map(({spec}) =>
     sortedText(Object.entries(spec?.selector ?? {}).map(([key, value]) => `${key}=${value}`)),
@@ -195,13 +185,8 @@ function rewriteSlices(before: ServiceObject, service: ServiceObject, slices: re
   };
 }
 
-interface RewrittenSlice {
-  readonly slice: EndpointSliceObject;
-  /** Names of target ports without a known number. */
-  readonly unknown: readonly string[];
-}
-
-function withPorts(slice: EndpointSliceObject, before: ServiceObject, service: ServiceObject): RewrittenSlice {
+/** `unknown`: names of target ports without a known number. */
+function withPorts(slice: EndpointSliceObject, before: ServiceObject, service: ServiceObject) {
   const ports: SlicePort[] = [];
   const unknown: string[] = [];
   for (const port of service.spec?.ports ?? []) {

@@ -101,15 +101,11 @@ export const mermaid: Renderer = (report, {verbose}) => {
 const maxLetters = 49_000;
 const maxArrows = 500;
 
-interface Fitting {
-  /** Each subgraph as its lines. */
-  readonly subgraphs: readonly (readonly string[])[];
-  /** What is not drawn. */
-  readonly notes: readonly string[];
-}
-
-/** All subgraphs. If they do not fit, those with faults, and as many others as fit, in their order. */
-function thatFit({traces}: Report, {all, letters: room}: GraphOptions & {readonly letters: number}): Fitting {
+/**
+ * All subgraphs. If they do not fit, those with faults, and as many others as fit, in their order. `subgraphs`: each subgraph as its lines.
+ * `notes`: what is not drawn.
+ */
+function thatFit({traces}: Report, {all, letters: room}: GraphOptions & {readonly letters: number}) {
   const graphs = traceGraphs(traces, {all});
   // With all endpoints a graph can be too big by itself.
   const short = all ? traceGraphs(traces, {all: false}) : graphs;

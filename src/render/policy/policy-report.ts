@@ -54,18 +54,11 @@ function objectOf({namespace, results: all}: Content, {apiVersion, kind, hasSour
   };
 }
 
-interface FittedResults {
-  /** The most severe first. */
-  readonly results: readonly PolicyResult[];
-  /** Of all results, including those left out. */
-  readonly summary: Readonly<Record<PolicyOutcome, number>>;
-}
-
 /**
  * As many results as one object can contain: etcd's default limit is 1.5 MiB, including the object's other fields. The most severe come
- * first, and one more result tells what is left out.
+ * first, and one more result tells what is left out. `results`: the most severe first. `summary`: of all results, including those left out.
  */
-function fitResults(all: readonly PolicyResult[]): FittedResults {
+function fitResults(all: readonly PolicyResult[]) {
   const sorted = all.toSorted((a, b) => outcomes.indexOf(a.result) - outcomes.indexOf(b.result));
   const fitting = countFitting(sorted);
   const hidden = sorted.slice(fitting);
@@ -105,18 +98,12 @@ function countOutcomes(results: readonly PolicyResult[]): Readonly<Record<Policy
   return summary;
 }
 
-interface PolicyResults {
-  /** About nodes, the cluster, and Services of namespaces without a Service in scope. */
-  readonly cluster: readonly PolicyResult[];
-  /** About the Services of each namespace in scope. */
-  readonly namespaces: ReadonlyMap<string, readonly PolicyResult[]>;
-}
-
 /**
  * All results of a report: one for each finding, and a `pass` for each Service and each node without errors and warnings, or a `skip` if it
- * was not checked, so that a resolved finding turns green. Infos only if `verbose`.
+ * was not checked, so that a resolved finding turns green. Infos only if `verbose`. `cluster`: about nodes, the cluster, and Services of
+ * namespaces without a Service in scope. `namespaces`: about the Services of each namespace in scope.
  */
-function policyResults(report: Report, verbose: boolean): PolicyResults {
+function policyResults(report: Report, verbose: boolean) {
   const own = ownFindings(verbose ? report.findings : loudFindings(report.findings));
   const namespaces = new Map<string, PolicyResult[]>();
   const unclear = doubt(report);

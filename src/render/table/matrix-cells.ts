@@ -255,18 +255,6 @@ export function rowTitle(row: ServiceRow): string {
   return row.length === 1 ? row[0] : `(${row.length} more like these)`;
 }
 
-interface Matrix {
-  readonly cells: MatrixCells;
-  readonly groups: readonly NodeGroup[];
-  readonly rows: readonly ServiceRow[];
-  /** How many Services with findings are left out. */
-  readonly hidden: number;
-  /** Services with findings that a cause of their node explains. */
-  readonly caused: readonly string[];
-  /** The Services without findings that are left out. */
-  readonly fine: readonly string[];
-}
-
 interface MatrixSize {
   /** Up to so many Services in scope have rows, whatever was found. */
   readonly few: number;
@@ -275,8 +263,11 @@ interface MatrixSize {
   readonly maxRows: number;
 }
 
-/** The rows of the Services with findings, and the groups of nodes that differ in them. */
-export function matrixOf(report: Report, {few, single, maxRows}: MatrixSize): Matrix {
+/**
+ * The rows of the Services with findings, and the groups of nodes that differ in them. `hidden`: how many Services with findings are left
+ * out. `caused`: services with findings that a cause of their node explains. `fine`: the Services without findings that are left out.
+ */
+export function matrixOf(report: Report, {few, single, maxRows}: MatrixSize) {
   const cells = new MatrixCells(report);
   const named = report.services.map(namespacedName);
   const isSmall = named.length <= single;

@@ -166,16 +166,11 @@ interface WriteOptions {
   readonly signal: AbortSignal;
 }
 
-interface WrittenCapture {
-  readonly record: SnapshotRecord;
-  /** Null when nothing was redacted. */
-  readonly redaction: RedactionSummary | null;
-}
-
 /**
  * Writes a bundle. The redaction key is random and is discarded after the run. Throws a CLIError (exit 2) if the bundle cannot be written.
+ * `redaction`: null when nothing was redacted.
  */
-export async function writeCapture(capture: Capture, {path, redact, toolVersion, signal}: WriteOptions): Promise<WrittenCapture> {
+export async function writeCapture(capture: Capture, {path, redact, toolVersion, signal}: WriteOptions) {
   const redaction = redact ? new Redaction(randomBytes(32)) : null;
   const {origin, takenAt, serverVersion, ...content} = redaction === null ? capture : redactCapture(capture, redaction);
   try {

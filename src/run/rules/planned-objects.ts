@@ -14,19 +14,14 @@ interface PlannedFlags {
   readonly 'all-namespaces'?: boolean | undefined;
 }
 
-interface PlannedSnapshot {
-  readonly snapshot: Snapshot;
-  /** The Services of the manifests, as written. */
-  readonly services: readonly ServiceObject[];
-  /** What was assumed or left out, as text for people. */
-  readonly notes: readonly string[];
-}
-
-/** The snapshot with the objects of `-f` and the endpoints of `--endpoint` applied. Throws a CLIError (exit 2). */
+/**
+ * The snapshot with the objects of `-f` and the endpoints of `--endpoint` applied. Throws a CLIError (exit 2). `services`: the Services of
+ * the manifests, as written. `notes`: what was assumed or left out, as text for people.
+ */
 export function withPlannedObjects(
   snapshot: Snapshot,
   {filename = [], endpoint = [], namespace, 'all-namespaces': isOfAll = false}: PlannedFlags,
-): PlannedSnapshot {
+) {
   if (filename.length === 0) {
     if (endpoint.length > 0) throw wrongUse('--endpoint is for Services of -f');
     return {snapshot, services: [], notes: []};

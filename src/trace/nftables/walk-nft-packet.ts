@@ -2,7 +2,7 @@ import type {Family} from '../../model/address.ts';
 import type {NftChain, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
 import {type Branch, type ChainResult, limitsFor, startBranch, truncated, undecided, type WalkLimits} from '../branch.ts';
 import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Packet} from '../packet.ts';
-import type {HookedChain, HookPlace} from '../route-packet.ts';
+import type {HookedChain} from '../route-packet.ts';
 import {walkBaseChain, walkChain, type WalkedChain, type WalkedTable} from '../walk-chain.ts';
 import {lowerNftRule} from './lower-nft-rule.ts';
 
@@ -18,11 +18,6 @@ export function undecideTruncated(ends: readonly ChainResult[], tables: readonly
   if (partial === undefined) return ends;
   const where = `in table ${partial.id}, and there may be more base chains in it`;
   return ends.map(end => (end.verdict === 'accept' ? truncated(end, where) : end));
-}
-
-interface BaseChain extends HookPlace {
-  readonly table: NftTableSource;
-  readonly chain: NftChain;
 }
 
 interface NftPath {
@@ -59,7 +54,7 @@ export function nftChains({tables, environment, limits, isShown = () => false}: 
   }));
 }
 
-function baseChain(table: NftTableSource, chain: NftChain, age: number): readonly BaseChain[] {
+function baseChain(table: NftTableSource, chain: NftChain, age: number) {
   const {base} = chain;
   if (base === null || !isHook(base.hook)) return [];
   return [{table, chain, age, hook: base.hook, priority: base.priority, isNat: base.type === 'nat'}];

@@ -183,14 +183,11 @@ interface OidcClient {
   readonly authority: {readonly file: string | undefined; readonly data: string | undefined};
 }
 
-interface OidcTokens {
-  readonly idToken: string;
-  /** Null if the previous one stays valid. */
-  readonly refreshToken: string | null;
-}
-
-/** Requests a new token from the issuer: finds its token endpoint, then authenticates in a header and, if that is refused, in the body. */
-async function refreshOidcToken(client: OidcClient, environment: NodeJS.ProcessEnv): Promise<OidcTokens> {
+/**
+ * Requests a new token from the issuer: finds its token endpoint, then authenticates in a header and, if that is refused, in the body.
+ * `refreshToken`: null if the previous one stays valid.
+ */
+async function refreshOidcToken(client: OidcClient, environment: NodeJS.ProcessEnv) {
   const send = sender(client, environment);
   const discovery = URL.parse(`${client.issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
   if (discovery === null) throw new Error(`its idp-issuer-url ${client.issuer} is no URL`);
