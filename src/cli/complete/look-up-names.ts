@@ -7,17 +7,14 @@ import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {Candidate, CommandWords, ValueKind} from './complete.ts';
 import {namespacedName} from '../../model/text.ts';
 
-interface Looking {
-  readonly typed: string;
-  /** In milliseconds. There are at most two requests, one after the other. */
-  readonly requestTimeout: number;
-}
-
-/** The names of a kind: contexts and the like from the kubeconfig, others from the bundle of `--from` or from the cluster. */
+/**
+ * The names of a kind: contexts and the like from the kubeconfig, others from the bundle of `--from` or from the cluster. `requestTimeout`:
+ * in milliseconds. There are at most two requests, one after the other.
+ */
 export async function lookUpNames(
   kind: Exclude<ValueKind, 'codes'>,
   {flags}: CommandWords,
-  {typed, requestTimeout}: Looking,
+  {typed, requestTimeout}: {readonly typed: string; readonly requestTimeout: number},
 ): Promise<readonly Candidate[]> {
   if (kind === 'contexts' || kind === 'clusters' || kind === 'users') {
     const {config} = loadKubeconfig(flags.get('kubeconfig')?.at(-1), process.env);

@@ -60,9 +60,10 @@ function sizeOf(path: string): number {
 
 /**
  * The files in a folder and in all folders below it, also linked ones, but no folder inside itself and none outside of the top. What is no
- * file, such as a pipe, is left out. `readdirSync` finds them too, but asks for the status of each file.
+ * file, such as a pipe, is left out. `readdirSync` finds them too, but asks for the status of each file. `above`: the real paths of the top
+ * and of the linked folders above.
  */
-function filesIn(top: string, below: string, links: FollowedLinks): string[] {
+function filesIn(top: string, below: string, links: {readonly above: readonly string[]; readonly outside: string[]}): string[] {
   // Deeper than nodes/NODE nothing is read, and folders that link to one another have no end.
   if (below.split('/').length > 3) return [];
   return readdirSync(top + below, {withFileTypes: true}).flatMap(entry => {
@@ -79,12 +80,6 @@ function filesIn(top: string, below: string, links: FollowedLinks): string[] {
     if (status.isFile()) return [path];
     return status.isDirectory() ? filesIn(top, `${path}/`, {...links, above: [...links.above, real]}) : [];
   });
-}
-
-interface FollowedLinks {
-  /** The real paths of the top and of the linked folders above. */
-  readonly above: readonly string[];
-  readonly outside: string[];
 }
 
 function utf8Text(content: Buffer | null): string | null {

@@ -167,12 +167,13 @@ type RequestOutcome = {readonly kind: 'answer'; readonly response: ApiResponse} 
 
 /**
  * The delay before a retry, in milliseconds; null for no retry. 429 means that nothing was done yet. After any other result, only a request
- * that is safe to repeat is repeated.
+ * that is safe to repeat is repeated. `retries`: the number of retries so far. `waited`: the delays so far, in milliseconds. `backoff`: the
+ * first delay, in milliseconds.
  */
 export function retryDelay(
   outcome: RequestOutcome,
   {method, once, isReview}: Pick<ApiRequest, 'method' | 'once' | 'isReview'>,
-  {retries, backoff, waited}: RetryState,
+  {retries, backoff, waited}: {readonly retries: number; readonly waited: number; readonly backoff: number},
 ): number | null {
   const idempotent = (method !== 'POST' || isReview === true) && once !== true;
   if (outcome.kind === 'failure') return idempotent && retries < maxRetries && isBroken(outcome.error) ? backoff * 2 ** retries : null;
@@ -181,15 +182,6 @@ export function retryDelay(
   if (!throttled && !(idempotent && status >= 500 && retries < maxRetries)) return null;
   const delay = retryAfter(headers['retry-after']) ?? backoff * 2 ** retries;
   return waited + delay > maxWait ? null : delay;
-}
-
-interface RetryState {
-  /** The number of retries so far. */
-  readonly retries: number;
-  /** The delays so far, in milliseconds. */
-  readonly waited: number;
-  /** The first delay, in milliseconds. */
-  readonly backoff: number;
 }
 
 const maxRetries = 4;
@@ -225,8 +217,8 @@ const maxStarts = 4;
 const maxPages = 20_000;
 
 /**
- * Reads a list page by page; `what` is as `describeRequest` describes it. If the next page has expired (410), the list is read again from the start, so that it is consistent. A list
- * without an end is an error.
+ * Reads a list page by page; `what` is as `describeRequest` describes it. If the next page has expired (410), the list is read again from
+ * the start, so that it is consistent. A list without an end is an error.
  */
 export async function listPages<T>(what: string, readPage: ReadPage<T>): Promise<ListResult<T>> {
   for (let start = 1; ; start++) {

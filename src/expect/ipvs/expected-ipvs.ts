@@ -29,13 +29,8 @@ export interface ExpectedIpvs {
   outFilter(owner: ServedPort): readonly string[];
 }
 
-/** `facts` contain the addresses of all interfaces except kube-ipvs0. */
-interface ExpectIpvsInput extends PortsInput {
-  /** The addresses bound to kube-ipvs0. */
-  readonly bound: readonly string[];
-}
-
-export function expectIpvs(input: ExpectIpvsInput, hypothesis: Hypothesis = {}): ExpectedIpvs {
+/** `facts` contain the addresses of all interfaces except kube-ipvs0, `bound` those of kube-ipvs0. */
+export function expectIpvs(input: PortsInput & {readonly bound: readonly string[]}, hypothesis: Hypothesis = {}): ExpectedIpvs {
   const {config, facts, family} = input;
   const context = ipvsContext(family, config, facts, input.bound);
   const topology = nodeTopology(input, hypothesis);

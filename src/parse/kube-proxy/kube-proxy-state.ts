@@ -29,8 +29,8 @@ function toTime(value: unknown): number | null {
 }
 
 /**
- * Reads `/metrics`; missing metrics are left out, times are in seconds since 1970. `isPending`: a change waits, or is being written. `syncSeconds`: how long the last sync
- * took, with the wait for it, or one does on average: the longer of the two, in seconds.
+ * Reads `/metrics`; missing metrics are left out, times are in seconds since 1970. `isPending`: a change waits, or is being written.
+ * `syncSeconds`: how long the last sync took, with the wait for it, or one does on average: the longer of the two, in seconds.
  */
 export function parseSyncMetrics(text: string) {
   const lastSync = new Map<Family | '', number>();

@@ -44,14 +44,11 @@ ${picturesHtml({...report, traces}, `${id}-`, {...options, full, max: maxPicture
 </div></details>`;
 }
 
-interface PicturesOptions extends GraphOptions {
-  readonly max: number;
-  /** What a full bar stands for; in all pictures of the report if left out. */
-  readonly full?: number;
-}
-
-/** The pictures of the traced Service ports, for as many groups of nodes as there is room for. `id` is the prefix of their element ids. */
-export function picturesHtml(report: Report, id: string, options: PicturesOptions): Html {
+/**
+ * The pictures of the traced Service ports, for as many groups of nodes as there is room for. `id` is the prefix of their element ids.
+ * `full`: what a full bar stands for; in all pictures of the report if left out.
+ */
+export function picturesHtml(report: Report, id: string, options: GraphOptions & {readonly max: number; readonly full?: number}): Html {
   const {full = fullBar(report.traces)} = options;
   const pictures = picturesOf(report, options);
   const shown = options.all ? pictures : pictures.slice(0, options.max);

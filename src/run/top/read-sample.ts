@@ -58,16 +58,11 @@ function bothTimes(one: NodeSample['onNode'], other: NonNullable<NodeSample['onN
 
 type Missing = {counters?: string; conntrack?: string; ipvs?: string};
 
-interface NatReading {
-  readonly missing: Missing;
-  /** Takes the time of a read by the node's clock. */
-  readonly tell: (time: NonNullable<NodeSample['onNode']>) => void;
-}
-
+/** `tell`: takes the time of a read by the node's clock. */
 async function readNat(
   run: SampleRun,
   families: readonly Family[],
-  {missing, tell}: NatReading,
+  {missing, tell}: {readonly missing: Missing; readonly tell: (time: NonNullable<NodeSample['onNode']>) => void},
 ): Promise<ReadonlyMap<Family, NatCounters>> {
   const counters = new Map<Family, NatCounters>();
   await Promise.all(
