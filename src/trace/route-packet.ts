@@ -2,7 +2,7 @@ import {type Branch, type ChainResult, undecided} from './branch.ts';
 import {type Environment, type HookName, type Packet, sourceBehind} from './packet.ts';
 
 /** Where the kernel calls a base chain. */
-export interface HookPlace {
+interface HookPlace {
   readonly hook: HookName;
   /** Chains of one hook run from the lowest priority to the highest; those of equal priority in this order. */
   readonly priority: number;
