@@ -45,6 +45,41 @@ test.each([
   expect(news(given).filter(text => text.includes(' error '))).toEqual([found]);
 });
 
+test('KUBE-MARK-MASQ that was removed with all jumps to it is one error with the Services that are masqueraded no more', async () => {
+  const lines = /^(?::KUBE-MARK-MASQ |-A KUBE-MARK-MASQ |-A \S+ .*-j KUBE-MARK-MASQ$)/;
+  expect(news(await withoutLines('nat', lines))).toEqual([
+    expect.stringMatching(
+      /^ST302 error nat\/KUBE-MARK-MASQ is missing, and so are the rules of 26 Services that jump to it: clients outside/,
+    ),
+  ]);
+});
+
+test('a Service that lacks an endpoint besides has its own finding beside a KUBE-MARK-MASQ that was removed', async () => {
+  const lines = /^(?::KUBE-MARK-MASQ |-A KUBE-MARK-MASQ |-A \S+ .*-j KUBE-MARK-MASQ$|-A KUBE-SEP-\S+ .*"shop\/web:http" .*10.244.11.4)/;
+  expect(news(await withoutLines('nat', lines))).toEqual(
+    expect.arrayContaining([expect.stringMatching(/^ST302 error /), expect.stringMatching(/ error shop\/web:http$/)]),
+  );
+});
+
+test('mark-for-masquerade that was removed with all jumps to it is one error in nftables mode', async () => {
+  const remove = (ruleset: string) => {
+    const [before = '', ipv6 = ''] = ruleset.split(/(?=table ip6 kube-proxy )/);
+    return before.replace(/\tchain mark-for-masquerade \{[^}]*\}\n/, '').replaceAll(/^.* jump mark-for-masquerade.*\n/gm, '') + ipv6;
+  };
+  expect(news(await nftScenario(remove, '1.33'))).toEqual([
+    expect.stringMatching(
+      /^ST302 error chain mark-for-masquerade of ip kube-proxy is missing, and so are the rules of 27 Services that jump to it: clients/,
+    ),
+  ]);
+});
+
+test('a map of node ports that held one element is told like one that held many', async () => {
+  const map = /(table ip6 kube-proxy [\s\S]*?map service-nodeports \{[^}]*?)\t\telements = \{[^}]*\}\n/;
+  expect(news(await nftScenario(replaced(map, '$1')))).toEqual([
+    expect.stringMatching(/^ST304 error map service-nodeports of ip6 kube-proxy is empty: no node port answers/),
+  ]);
+});
+
 test('in nftables mode an emptied set that holds one element of two Services is one error', async () => {
   const sets = /(table ip6 kube-proxy [\s\S]*?set hairpin-connections \{[^}]*?)\t\telements = \{[^}]*\}\n/;
   expect(news(await nftScenario(replaced(sets, '$1')))).toEqual([

@@ -49,7 +49,7 @@ describe('the first line says what happens, not that something is wrong', () => 
       },
     ],
     [
-      'infra/dual on node-b: node port 30093 is not programmed over IPv6 (ST206)',
+      'infra/dual on node-b: node ports do not work over IPv6 (ST304)',
       given => given.rules('node-b', 'ip6tables-save').delete('-A KUBE-NODEPORTS', 'infra/dual:metrics'),
     ],
     [

@@ -9,7 +9,7 @@ import {environmentOf, walkOf} from '../outcomes/environment.ts';
 import {connectionsTo, effectOfRules, namedPorts, outcomeChanges} from '../outcomes/outcome-changes.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
 import {lostSymptom, type PlaceOnNode} from '../symptoms/lost-rules.ts';
-import {noNodePortAnswers, noServiceRules, noServiceWorks} from '../symptoms/node-symptoms.ts';
+import {noNodePortAnswers, noServiceRules, noServiceWorks, unmasqueraded} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {isKubeProxyChain} from '../third-party/iptables-rules.ts';
 import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
@@ -56,14 +56,17 @@ function iptablesLayout(
   const view = iptablesServiceView(expected, actual);
   const sides = {expected, actual, view, isBesideBroadRules, senders};
   const isWritten = (chain: string): boolean => (actual.chain('nat', chain)?.ruleCount ?? 0) > 0;
+  const places = sharedPlaces(expected.family, actual);
   return {
-    differs: compared.changed.size > 0 || compared.differences.some(({owner}) => owner !== null),
+    // Without the rules that masquerade, pods look as if nothing detected them.
+    differs:
+      !places.some(({withJumps}) => withJumps) && (compared.changed.size > 0 || compared.differences.some(({owner}) => owner !== null)),
     differences,
     known: new Map(known),
     concerned: ({rule}) => index.concerned(rule),
     isUnexpected: ({kind, rule}) => kind === 'extra' && index.isUnexpected(rule),
     partOf: ({table}) => table,
-    sharedPlaces: sharedPlaces(expected.family, actual),
+    sharedPlaces: places,
     leads: ({target}) => (target === null || parseChainName(target.name) === null ? [] : [isWritten(target.name)]),
     analyzePort: (item, own) =>
       actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
@@ -156,6 +159,9 @@ function sharedPlaces(family: Family, actual: Ruleset): readonly PlaceOnNode[] {
   return [
     ...placeOf('nat', 'KUBE-SERVICES', {kind: 'no-service-rules', effect: noServiceWorks(family), variant: 'no-service-works'}),
     ...placeOf('nat', 'KUBE-NODEPORTS', {kind: 'node-ports-unreachable', effect: noNodePortAnswers(family)}),
+    ...placeOf('nat', 'KUBE-MARK-MASQ', {kind: 'postrouting-broken', effect: unmasqueraded}).flatMap(place =>
+      place.left === null ? {...place, withJumps: true as const} : [],
+    ),
     ...['KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES', 'KUBE-NODEPORTS', 'KUBE-PROXY-FIREWALL', 'KUBE-FORWARD'].flatMap(chain =>
       placeOf('filter', chain),
     ),

@@ -187,7 +187,10 @@ function withoutJump(baseRules: ChainSource, {table, chain, target}: Rule): Chai
 
 /** Differences of kube-proxy's own chains: one symptom for each chain, or group of chains, whose severity is the effect on packets. */
 function analyzeChains(differences: readonly BaseRuleDifference[], baseChainsCase: BaseChainsCase): readonly NodeSymptom[] {
-  const chains = Map.groupBy(differences, ({rule: {table, chain}}) => groups.get(`${table}/${chain}`) ?? `${table}/${chain}`);
+  const isMarkGone = baseChainsCase.ruleset.chain('nat', markChain) === undefined;
+  const chains = Map.groupBy(differences, ({rule: {table, chain, target}}) =>
+    isMarkGone && target?.name === markChain ? 'mark' : (groups.get(`${table}/${chain}`) ?? `${table}/${chain}`),
+  );
   return [...chains].flatMap(([key, own]) => analyzeChain(key, own, baseChainsCase));
 }
 
@@ -206,7 +209,11 @@ function analyzeChain(key: string, differences: readonly BaseRuleDifference[], b
   }
   const {kind: harm, ...affects} = baseChainsCase.harmOf(withChainsOf(baseChainsCase.baseRules, baseChainsCase.ruleset, chains));
   if (harm === 'none') return harmless(differences, where);
-  const texts = withEffect(`the rules of ${where} are not those that kube-proxy writes`, consequences[harm]);
+  const what =
+    key === 'mark' && differences.some(({rule}) => rule.target?.name === markChain)
+      ? `nat/${markChain} is missing, and so are the rules that jump to it`
+      : `the rules of ${where} are not those that kube-proxy writes`;
+  const texts = withEffect(what, consequences[harm]);
   const refuses = harm === 'refuses' ? ({refuses: true} as const) : {};
   const variant = harm === 'admits' ? ({variant: 'ranges-not-enforced'} as const) : {};
   return [
@@ -239,6 +246,8 @@ const groups: ReadonlyMap<string, string> = new Map([
   ['nat/KUBE-POSTROUTING', 'mark'],
   ['nat/KUBE-MARK-MASQ', 'mark'],
 ]);
+
+const markChain = 'KUBE-MARK-MASQ';
 
 const consequences: Readonly<Record<BaseRuleHarm, string>> = {
   refuses: 'packets that should reach an endpoint are refused or lost',

@@ -94,7 +94,7 @@ export function ipvsFamily({expect, state, ruleset, formerOwner}: IpvsFamily): I
           };
         },
         others: () => staleServers({expected, differences, state, formerOwner}),
-        merge: symptoms => mergeByNode(symptoms, {expected, differences, state}),
+        merge: symptoms => mergeByNode(symptoms, {expected, differences, state, ruleset}),
       };
     },
     sidesOf: expected => compared(expected).sides,

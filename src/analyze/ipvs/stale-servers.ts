@@ -16,6 +16,7 @@ import {environmentOf} from '../outcomes/environment.ts';
 import {packetOf} from '../outcomes/probes.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {type IpvsDifferences, type MemberDifference, type IpvsState, readIpvsState} from './ipvs-state.ts';
+import {outFilterChain} from './base-rule-source.ts';
 import {addressEvidence, memberEvidence, serverEvidence} from './ipvs-evidence.ts';
 
 interface StaleCase extends NodeWide {
@@ -145,7 +146,7 @@ interface NodeWide {
 }
 
 /** One cause that affects many Services is one finding: an emptied set, another scheduler. */
-export function mergeByNode(symptoms: readonly Symptom[], nodeWide: NodeWide): readonly Symptom[] {
+export function mergeByNode(symptoms: readonly Symptom[], nodeWide: NodeWide & {readonly ruleset: Ruleset | null}): readonly Symptom[] {
   const isScheduler = ({cause}: Symptom): boolean => cause === 'scheduler';
   // Of a Service port that differs in one set alone, that explains everything.
   const setOf = new Map<Symptom['port'], string | null>();
@@ -153,25 +154,27 @@ export function mergeByNode(symptoms: readonly Symptom[], nodeWide: NodeWide): r
     const [set, ...others] = new Set(members.map(member => member.set));
     setOf.set(port, set === undefined || others.length + servers.length + missingServers.length > 0 ? null : set);
   }
-  return emptiedSets(nodeWide).reduce<readonly Symptom[]>(
-    (merged, set) => {
-      const isOfSet = ({expected, port}: Symptom): boolean =>
-        setOf.get(port) === set || expected.some(({table, chain}) => table === 'ipset' && chain === set);
+  return emptiedPlaces(nodeWide).reduce<readonly Symptom[]>(
+    (merged, place) => {
+      const isOfPlace = ({expected, port}: Symptom): boolean =>
+        setOf.get(port) === place || expected.some(({table, chain}) => (table === 'ipset' ? chain : `${table}/${chain}`) === place);
       // If some Services are affected, those that are not affected are not reported.
-      const loud = merged.some(symptom => isOfSet(symptom) && symptom.severity !== 'info');
-      const kept = loud ? merged.filter(symptom => !isOfSet(symptom) || symptom.severity !== 'info') : merged;
-      return mergeAlike(kept, isOfSet, `ipset ${set} holds nothing, so `);
+      const loud = merged.some(symptom => isOfPlace(symptom) && symptom.severity !== 'info');
+      const kept = loud ? merged.filter(symptom => !isOfPlace(symptom) || symptom.severity !== 'info') : merged;
+      return mergeAlike(kept, isOfPlace, `${place === outFilterChain ? place : `ipset ${place}`} holds nothing, so `);
     },
     mergeAlike(symptoms, isScheduler, ''),
   );
 }
 
-function emptiedSets({expected, state}: NodeWide): readonly string[] {
-  if (state.sets === null) return [];
-  return [...expected.members].flatMap(([role, members]) => {
+/** Sets, and the chain for packets from the node to load-balancer addresses. */
+function emptiedPlaces({expected, state: {sets}, ruleset}: NodeWide & {readonly ruleset: Ruleset | null}): readonly string[] {
+  const [table = '', chain = ''] = outFilterChain.split('/');
+  const emptied = [...expected.members].flatMap(([role, members]) => {
     const set = setName(role, expected.context.family);
-    return members.size > 1 && (state.sets?.get(set)?.elements.length ?? 0) === 0 ? [set] : [];
+    return sets !== null && members.size > 1 && (sets.get(set)?.elements.length ?? 0) === 0 ? [set] : [];
   });
+  return ruleset === null || (ruleset.chain(table, chain)?.ruleCount ?? 0) > 0 ? emptied : [...emptied, outFilterChain];
 }
 
 /** Symptoms of one kind and one cause become the first of them, for the whole node. Its detail begins with the words. */

@@ -3,6 +3,7 @@ import {compareNftTable} from '../../compare/compare-nft-table.ts';
 import {formerChains, isServiceCIDRRule} from '../../expect/nftables/base-chains.ts';
 import type {ExpectedTable} from '../../expect/nftables/expected-table.ts';
 import {type NftPort, parseNftName} from '../../expect/nftables/nft-names.ts';
+import {markChain} from '../../expect/nftables/port-objects.ts';
 import type {SharedElement} from '../../expect/nftables/set-elements.ts';
 import type {Severity} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
@@ -13,7 +14,7 @@ import type {Attribution, Beside, FamilyLayout, FamilyRules} from '../analyze-fa
 import {environmentOf, tableWalkOf} from '../outcomes/environment.ts';
 import {onceAsked} from '../../model/once.ts';
 import type {PlaceOnNode} from '../symptoms/lost-rules.ts';
-import {noAddressAnswers, noNodePortAnswers, noServiceRules, withEffect} from '../symptoms/node-symptoms.ts';
+import {noAddressAnswers, noNodePortAnswers, noServiceRules, unmasqueraded, withEffect} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
 import {
   analyzeClusterIPsCheck,
@@ -57,15 +58,17 @@ function nftLayout(
   const given = {expected, actual, view: nftServiceView(expected, actual), senders};
   const concerned = concernedBy(expected);
   const isWritten = (chain: string): boolean => (actual.chain(chain)?.ruleCount ?? 0) > 0;
+  const places = sharedPlaces(expected, actual);
   return {
-    differs: compared.differences.some(({owner}) => owner !== null),
+    // Without the rules that masquerade, pods look as if nothing detected them.
+    differs: !places.some(({withJumps}) => withJumps) && compared.differences.some(({owner}) => owner !== null),
     differences: oncePerService(compared.differences),
     known: new Map(),
     concerned,
     isUnexpected: difference => isOfServices(difference) && concerned(difference).length === 0,
     partOf: () => 'table',
-    sharedPlaces: sharedPlaces(expected, actual),
-    leads: rule => targetsOf(rule).map(isWritten),
+    sharedPlaces: places,
+    leads: rule => targetsOf(rule).flatMap(chain => (chain === markChain ? [] : [isWritten(chain)])),
     analyzePort: (item, differences) => expected.forgetting(() => analyzeNftPort({...given, item, differences})),
     analyzeBaseRules: attribution => {
       const differences = attribution.rest.filter(difference => !isExplained(difference, attribution));
@@ -111,13 +114,24 @@ function holdsNoServices(expected: ExpectedTable, actual: NftTable): boolean {
 }
 
 /** The maps and sets of all Services. */
-function sharedPlaces({context: {family}, id}: ExpectedTable, actual: NftTable): readonly PlaceOnNode[] {
+function sharedPlaces({context: {family}, id, baseRules}: ExpectedTable, actual: NftTable): readonly PlaceOnNode[] {
   const placeOf = (name: string, entries?: PlaceOnNode['entries']): readonly PlaceOnNode[] => {
     const set = actual.sets.get(name);
     const place = `${set?.valueTypes === null ? 'set' : 'map'} ${name} of ${id}`;
     return set?.complete === true ? [{family, table: id, chain: name, place, left: set.elements.size, ...(entries && {entries})}] : [];
   };
+  const marks = {kind: 'postrouting-broken', effect: unmasqueraded} as const;
+  const markPlace = {
+    family,
+    table: id,
+    chain: markChain,
+    place: `chain ${markChain} of ${id}`,
+    left: null,
+    withJumps: true,
+    entries: marks,
+  } as const;
   return [
+    ...(actual.complete && actual.chain(markChain) === undefined && baseRules.some(({name}) => name === markChain) ? [markPlace] : []),
     ...placeOf('service-ips', {kind: 'no-service-rules', effect: noAddressAnswers(family)}),
     ...placeOf('service-nodeports', {kind: 'node-ports-unreachable', effect: noNodePortAnswers(family)}),
     ...['cluster-ips', 'hairpin-connections', 'no-endpoint-services', 'no-endpoint-nodeports', 'firewall-ips'].flatMap(name =>

@@ -13,6 +13,8 @@ export interface PlaceOnNode {
   readonly place: string;
   /** How many rules or elements it holds; null if it is not there. */
   readonly left: number | null;
+  /** It is not there, and the rules that jump to it are gone with it. */
+  readonly withJumps?: true;
   /** Where the entries of Services are: the one symptom for all that is gone, with the effect if all is. */
   readonly entries?: {
     readonly kind: SymptomKind;
@@ -45,8 +47,9 @@ export function lostPlaces({
     const gone = differences.flatMap(({kind, rule}) => (kind === 'missing' && isIn(rule, place) ? [rule] : []));
     const missing = [...new Map(gone.map(rule => [rule.text, rule])).values()];
     const left = place.left ?? 0;
-    if (missing.length < (left > 0 ? minLost : place.entries === undefined ? 1 : 2) || missing.length <= left) return [];
     const found = missing.flatMap(rule => leads(rule));
+    const least = left > 0 ? minLost : place.entries === undefined || found.some(Boolean) ? 1 : 2;
+    if (missing.length < least || missing.length <= left) return [];
     return found.length === 0 || found.filter(Boolean).length * 2 > found.length ? [{...place, missing}] : [];
   });
 }
@@ -95,15 +98,17 @@ function isLoss({kind}: Symptom, {entries}: LostPlace): boolean {
   return entries === undefined || kind === entries.kind || entryKinds.has(kind);
 }
 
-/** The jump to the node ports is one of the rules of KUBE-SERVICES. */
-const entryKinds: ReadonlySet<SymptomKind> = new Set(['service-not-programmed', 'missing-entry', 'node-ports-unreachable']);
+/** The jump to the node ports is one of the rules of KUBE-SERVICES, and some versions mark packets there. */
+const entryKinds: ReadonlySet<SymptomKind> = new Set([
+  ...(['service-not-programmed', 'missing-entry', 'node-ports-unreachable', 'masquerade-mismatch'] as const),
+]);
 
 function placeOf(rule: RuleText, lost: readonly LostPlace[]): LostPlace | undefined {
   return lost.find(place => isIn(rule, place));
 }
 
-function isIn({table, chain}: RuleText, place: PlaceOnNode): boolean {
-  return place.table === table && place.chain === chain;
+function isIn({table, chain, text}: RuleText, place: PlaceOnNode): boolean {
+  return place.table === table && (place.chain === chain || (place.withJumps === true && text.split(' ').includes(place.chain)));
 }
 
 /** One for all entries that a place lost; elsewhere one of each kind. Where there is but one, it says more itself. */
@@ -117,7 +122,7 @@ function lostSymptoms(place: LostPlace, merged: readonly Symptom[]): readonly Sy
 
 /** What only that shows which is gone from the place. */
 export function lostSymptom(
-  {family, table, place, missing, left, entries}: LostPlace,
+  {family, table, place, missing, left, withJumps, entries}: LostPlace,
   kind: SymptomKind,
   shown: readonly Symptom[],
 ): Symptom {
@@ -128,9 +133,11 @@ export function lostSymptom(
   const names = [...new Set(affects.map(({namespace, service}) => namespacedName({namespace, name: service})))];
   const number = plural(names.length, 'Service');
   const unit = table.includes(' ') ? 'elements' : 'rules';
-  const lacks = left
-    ? `lacks ${missing.length} of the ${missing.length + left} ${unit}`
-    : `is ${left === null ? 'missing' : 'empty'}, and lacks all ${missing.length}`;
+  const lacks = withJumps
+    ? `is missing, and so are the rules of ${number} that jump to it`
+    : left
+      ? `lacks ${missing.length} of the ${missing.length + left} ${unit} that it should hold`
+      : `is ${left === null ? 'missing' : 'empty'}, and lacks ${missing.length === 1 ? `the one ${unit.slice(0, -1)}` : `all ${missing.length}`} that it should hold`;
   const whole = left ? undefined : entries;
   const nodePorts = shown.some(({port}) => port === null) ? '; no node port answers' : '';
   const partly = `: ${number} (such as ${names[0]}) ${names.length === 1 ? 'does' : 'do'} not answer there${nodePorts}`;
@@ -139,8 +146,8 @@ export function lostSymptom(
     ...{kind, family, port: null},
     severity: entries !== undefined ? 'error' : severe?.severity,
     variant: entries === undefined ? first?.variant : whole?.variant,
-    detail: `${place} ${lacks} that it should hold${entries === undefined ? each : whole === undefined ? partly : `: ${whole.effect}`}`,
+    detail: `${place} ${lacks}${entries === undefined ? each : whole === undefined ? partly : `: ${whole.effect}`}`,
     ...{expected: missing.slice(0, 3), actual: []},
-    ...(affects.length > 0 && (whole === undefined || kind === 'node-ports-unreachable') ? {affects} : {}),
+    ...(affects.length > 0 && (whole === undefined || kind !== 'no-service-rules') ? {affects} : {}),
   };
 }

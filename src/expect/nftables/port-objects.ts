@@ -193,4 +193,4 @@ function writeFirewallChain({item, context}: NftPlan, to: JsonWriter): void {
   to.end();
 }
 
-const markChain = 'mark-for-masquerade';
+export const markChain = 'mark-for-masquerade';

@@ -50,6 +50,15 @@ test.each(['KUBE-LOAD-BALANCER-FW', 'KUBE-LOAD-BALANCER-SOURCE-CIDR'])(
   },
 );
 
+test('KUBE-IPVS-OUT-FILTER that something emptied is one error for all Services that it kept addresses from', () => {
+  expect(foundWithout('iptables-save', /^-A KUBE-IPVS-OUT-FILTER .*\n/gm)).toEqual([['ST210', 'error', 'a,b']]);
+});
+
+test('KUBE-MARK-MASQ that was removed with all jumps to it is one error around IPVS', () => {
+  const lines = /^(?::KUBE-MARK-MASQ .*|-A KUBE-MARK-MASQ .*|-A \S+ .*-j KUBE-MARK-MASQ)\n/gm;
+  expect(foundWithout('iptables-save', lines)).toEqual([['ST302', 'error', '']]);
+});
+
 test('a chain around IPVS that something emptied names the Services that lose by it, and no others', () => {
   expect(foundWithout('iptables-save', /^-A KUBE-PROXY-FIREWALL .*\n/gm)).toEqual([['ST210', 'error', 'a,b']]);
 });

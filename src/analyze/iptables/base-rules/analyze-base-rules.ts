@@ -265,7 +265,9 @@ function analyzeMasquerade(leftBaseRules: LeftBaseRules): readonly BaseRuleSympt
   const rulesOf = (chain: string): readonly Rule[] => actual.chain('nat', chain)?.rules() ?? [];
   const evidence = {
     expected: own.filter(({kind}) => kind === 'missing').map(({rule}) => rule),
-    actual: [...rulesOf('KUBE-POSTROUTING'), ...rulesOf('KUBE-MARK-MASQ')].slice(0, 6),
+    // A chain that is not there has nothing that is wrong.
+    actual:
+      actual.chain('nat', 'KUBE-MARK-MASQ') === undefined ? [] : [...rulesOf('KUBE-POSTROUTING'), ...rulesOf('KUBE-MARK-MASQ')].slice(0, 6),
   };
   const base = {kind: 'postrouting-broken', ...evidence} as const;
   const [first] = faults;
