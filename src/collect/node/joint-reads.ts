@@ -2,7 +2,7 @@ import {Buffer} from 'node:buffer';
 import {partition, pushTo} from '../../model/lists.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {asSysctls, asVirtualServers, firstCommands, serverLines, serverPaths, sysctlPaths} from './node-commands.ts';
-import {allPages} from './kube-proxy-pages.ts';
+import {jointPages} from './kube-proxy-pages.ts';
 import type {JointCommand, NodeCommand} from './node-command.ts';
 import type {NodeShell} from './transport.ts';
 
@@ -24,7 +24,7 @@ export function jointReads(
   const usual = commands.filter(command => firstCommands.includes(command) || jointOnly.includes(command));
   const files = new Set(usual.map(({file}) => file));
   const joint = [
-    ...(readPage === undefined && allPages.files.every(file => files.has(file)) ? [allPages] : []),
+    ...(readPage === undefined && jointPages.files.every(file => files.has(file)) ? [jointPages] : []),
     ...(opensSessions === true ? [ipFiles(files), kernelFiles(files)].filter(({files: {length}}) => length > 1) : []),
   ];
   const given = new Set(joint.flatMap(({files: own}) => own));

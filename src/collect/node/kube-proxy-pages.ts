@@ -43,11 +43,25 @@ export const kubeProxyPages: readonly NodeCommand[] = pages.map(page => ({
   variants: httpVariants(urlOf(page), page.keep),
 }));
 
-/** All pages of kube-proxy by one curl, which prints the URL after each. It fails if one of them is incomplete. */
-export const allPages: JointCommand = {
-  files: pages.map(({file}) => file),
-  argv: [...curl, '--fail-early', '-w', '\\nsvc-trace %{url_effective}\\n', ...pages.map(urlOf)],
-  split: output => new Map(pagesIn(output).flatMap(({url, body}) => fileOfPage(url, body))),
+const [, ...pagesOfSettings] = pages;
+
+/**
+ * All pages of one port by one curl, which prints the URL after each. The other port is asked beside it: a kube-proxy that hangs answers at
+ * neither.
+ */
+export const jointPages: JointCommand = {
+  files: pagesOfSettings.map(({file}) => file),
+  argv: [...curl, '--fail-early', '-w', '\\nsvc-trace %{url_effective}\\n', ...pagesOfSettings.map(urlOf)],
+  keepsPart: true,
+  // It could not connect, or got no answer or no whole one: then no other page would come either.
+  isLast: exitCode => [7, 28, 52, 56].includes(exitCode),
+  // After a failure too, curl prints the URL: that page may be incomplete.
+  split: (output, isPart) =>
+    new Map(
+      pagesIn(output)
+        .slice(0, isPart ? -1 : undefined)
+        .flatMap(({url, body}) => fileOfPage(url, body)),
+    ),
 };
 
 function pagesIn(output: Buffer): readonly {readonly url: string; readonly body: Buffer}[] {

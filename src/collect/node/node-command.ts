@@ -43,8 +43,10 @@ export interface JointCommand {
   readonly keepsPart?: boolean;
   /** If it prints more, it is stopped. */
   readonly maxBytes?: number;
+  /** Whether a failure with this exit code would be that of each file that it did not give. */
+  readonly isLast?: (exitCode: number) => boolean;
   /** The part of each file to keep; null for none. */
-  readonly split: (output: Buffer) => ReadonlyMap<string, Buffer | null>;
+  readonly split: (output: Buffer, isPart: boolean) => ReadonlyMap<string, Buffer | null>;
 }
 
 // Commands that read a node's counters. All of them only list: nothing is reset, and no accounting is switched on.

@@ -85,16 +85,20 @@ export class NodeReader {
    * is tried.
    */
   async #readTogether(joint: JointCommand, open: readonly NodeCommand[], reader: NodeConnection): Promise<void> {
-    const given = await this.#runInParts(joint.argv, joint, reader).then(
-      output => joint.split(output),
-      (error: unknown): ReadonlyMap<string, Buffer | null> => {
-        if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
-        return new Map();
-      },
+    let failure: unknown;
+    const fail = (error: unknown): ReadonlyMap<string, Buffer | null> => {
+      if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
+      if (error instanceof CommandFailed && joint.isLast?.(error.exitCode ?? 0) === true) failure = error;
+      return new Map();
+    };
+    const given = await this.#runInParts(joint.argv, {...joint, fail}, reader).then(
+      output => joint.split(output, failure !== undefined),
+      fail,
     );
     for (const command of open.filter(({file}) => joint.files.includes(file))) {
       const content = given.get(command.file);
       if (content !== undefined && (content?.length ?? 0) <= (command.maxBytes ?? Number.POSITIVE_INFINITY)) this.#keep(command, content);
+      else if (failure !== undefined) this.#failed(command, failure);
       else if (command.variants.length > 0) await this.#readOne(command, reader);
     }
   }
@@ -104,9 +108,13 @@ export class NodeReader {
       this.#keep(command, await this.#read(command, reader));
     } catch (error) {
       if (reader.signal.aborted || (!reader.isLast && isBroken(error))) throw error;
-      this.#unreadable(command, error);
-      this.#done.add(command.file);
+      this.#failed(command, error);
     }
+  }
+
+  #failed(command: NodeCommand, error: unknown): void {
+    this.#unreadable(command, error);
+    this.#done.add(command.file);
   }
 
   /** What another command has shown. */
@@ -185,7 +193,11 @@ export class NodeReader {
 
   async #runInParts(
     argv: readonly string[],
-    {keepsPart = false, maxBytes = Number.POSITIVE_INFINITY}: {readonly keepsPart?: boolean; readonly maxBytes?: number | undefined},
+    {
+      keepsPart = false,
+      maxBytes = Number.POSITIVE_INFINITY,
+      fail,
+    }: {readonly keepsPart?: boolean; readonly maxBytes?: number | undefined; readonly fail?: (error: unknown) => unknown},
     reader: NodeConnection,
   ): Promise<Buffer> {
     const tooMuch = new AbortController();
@@ -199,7 +211,9 @@ export class NodeReader {
     try {
       take(await this.run(argv, {...reader, signal: AbortSignal.any([reader.signal, tooMuch.signal])}, take));
     } catch (error) {
-      if (!tooMuch.signal.aborted && !(keepsPart && size > 0 && isFailure(error))) throw error;
+      const isKept = keepsPart && size > 0 && isFailure(error);
+      if (isKept) fail?.(error);
+      else if (!tooMuch.signal.aborted) throw error;
     }
     reader.signal.throwIfAborted();
     if (tooMuch.signal.aborted) throw new Error(`${argv.join(' ')} prints more than ${maxBytes / 1_000_000} MB`);

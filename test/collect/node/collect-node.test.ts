@@ -451,22 +451,49 @@ describe('one node', () => {
   const [healthz, ...others] = ['10256/healthz', '10249/proxyMode', '10249/configz', '10249/metrics'].map(
     page => `http://127.0.0.1:${page}`,
   );
-  const allPages = `${curl} --fail-early -w \\nsvc-trace %{url_effective}\\n ${healthz} ${others.join(' ')}`;
+  const joint = `${curl} --fail-early -w \\nsvc-trace %{url_effective}\\n ${others.join(' ')}`;
+  const health = `${curl} ${healthz}`;
+  const printedBy = (bodies: readonly string[]) => bodies.map((body, index) => `${body}\nsvc-trace ${others[index]}\n`).join('');
 
-  test('one curl reads all pages of kube-proxy', async () => {
-    const bodies = ['{"currentTime":"x"}', 'iptables', '{"kubeproxy.config.k8s.io":{}}', 'kubeproxy_a 1\ngo_b 2\n'];
-    const printed = bodies.map((body, index) => `${body}\nsvc-trace ${[healthz, ...others][index]}\n`).join('');
-    const transport = new FakeNode({[allPages]: printed});
+  const failsAfter = (bodies: readonly string[], exitCode: number, stderr: string) => (take?: TakeOutput) => {
+    take?.(Buffer.from(printedBy(bodies)));
+    throw new CommandFailed(['curl'], {exitCode, stderr});
+  };
+
+  test('one curl for each port reads all pages of kube-proxy', async () => {
+    const bodies = ['iptables', '{"kubeproxy.config.k8s.io":{}}', 'kubeproxy_a 1\ngo_b 2\n'];
+    const transport = new FakeNode({[joint]: printedBy(bodies), [health]: '{"currentTime":"x"}'});
     const node = await collect(transport);
     const files = ['healthz.json', 'proxy-mode', 'configz.json', 'metrics'];
-    expect(files.map(file => textOf(node, file))).toEqual([...bodies.slice(0, 3), 'kubeproxy_a 1\n']);
-    expect(transport.commands.filter(command => command.startsWith('curl'))).toEqual([allPages]);
+    expect(files.map(file => textOf(node, file))).toEqual(['{"currentTime":"x"}', ...bodies.slice(0, 2), 'kubeproxy_a 1\n']);
+    expect(transport.commands.filter(command => command.startsWith('curl')).toSorted()).toEqual([joint, health].toSorted());
   });
 
-  test('each page of kube-proxy is read separately if one of them is not served', async () => {
-    const failed = new CommandFailed(['curl'], {exitCode: 7, stderr: 'Failed to connect'});
+  test('a kube-proxy that hangs is waited for once at each of its ports, side by side', async () => {
+    const silent = (bodies: readonly string[]) => failsAfter(bodies, 28, 'Operation timed out after 5001 milliseconds');
+    // After a failure too, curl prints the URL.
+    const transport = new FakeNode({[joint]: silent(['']), [health]: silent([])});
+    const node = await collect(transport);
+    expect(transport.commands.filter(command => /^(?:curl|wget)/.test(command)).toSorted()).toEqual([joint, health].toSorted());
+    for (const file of ['healthz.json', 'proxy-mode', 'configz.json', 'metrics'])
+      expect(node.missing).toContainEqual({file, reason: expect.stringMatching(/^curl ended with exit code 28: Operation timed out/)});
+  });
+
+  test('a page at which the answers end is not kept, those before it are, and those after it are not asked for', async () => {
+    const transport = new FakeNode({[joint]: failsAfter(['ipvs', '{"half'], 28, 'Operation timed out'), [health]: 'ok'});
+    const node = await collect(transport);
+    expect(textOf(node, 'proxy-mode')).toBe('ipvs');
+    for (const file of ['configz.json', 'metrics'])
+      expect(node.missing).toContainEqual({file, reason: 'curl ended with exit code 28: Operation timed out'});
+    expect(transport.commands.filter(command => command.startsWith('curl'))).toHaveLength(2);
+  });
+
+  test('each page is read separately where curl cannot read all at once', async () => {
     const transport = new FakeNode({
-      ...{[allPages]: failing('', failed), [`${curl} ${healthz}`]: failing('', failed)},
+      ...{
+        [joint]: failsAfter([], 2, 'option --fail-early: is unknown'),
+        [health]: failing('', new CommandFailed(['curl'], {exitCode: 7, stderr: 'Failed to connect'})),
+      },
       ...{[`${curl} ${others[0]}`]: 'ipvs', [`${curl} ${others[1]}`]: '{}', [`${curl} ${others[2]}`]: 'kubeproxy_a 1\n'},
     });
     const node = await collect(transport);
@@ -476,8 +503,7 @@ describe('one node', () => {
   });
 
   test('an error page is not kept', async () => {
-    const page = `404 page not found\n\nsvc-trace ${healthz}\n`;
-    const node = await collect(new FakeNode({[allPages]: page}));
+    const node = await collect(new FakeNode({[health]: '404 page not found\n'}));
     expect(node.missing).toContainEqual({file: 'healthz.json', reason: 'there is nothing in it'});
   });
 
