@@ -1,7 +1,7 @@
 import {Buffer} from 'node:buffer';
 import {errorText, isAtLeast} from '../../model/text.ts';
 import {type CounterScope, type NodeCommand, parallel, withCounters, type Run, otherBackends, beginningOf} from './node-command.ts';
-import {firstCommands, furtherCommands, mayHaveFailed, versionCommand} from './node-commands.ts';
+import {firstCommands, furtherCommands, journal, mayHaveFailed, versionCommand} from './node-commands.ts';
 import {ipv6LeftOut, nftAtOnce, nftNames} from './nft-tables.ts';
 import {isBroken, NodeReader} from './node-reader.ts';
 import {readChains, type RequestedEntries} from './read-chains.ts';
@@ -94,6 +94,8 @@ async function attempt(
     const readInOrder = shell.opensSessions ? readInFewSessions : readInManyCommands;
     await readInOrder(reading, {first, read, wants, wanted});
     await read(wanted(await misprintedCommands(reading.files, argv => reading.run(argv, reader))));
+    // Without the tables of nftables, a node in that mode looks as if it had no rules.
+    if (mayHaveFailed(reading.files)) await read(wanted([journal]));
     return false;
   } catch (error) {
     if (signal.aborted) reading.stopped(whyStopped(signal, error));

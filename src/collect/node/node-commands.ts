@@ -95,13 +95,6 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
     commands.push(virtualServers);
     commands.push({file: 'kube-ipvs0.json', variants: [{commands: [['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']]}]});
   }
-  // Where kube-proxy is no pod. K3s and others log everything in one.
-  if (mayHaveFailed(read))
-    commands.push({
-      file: kubeProxyLog,
-      maxBytes: 1_000_000,
-      variants: [{commands: [['journalctl', '-q', '--no-pager', '-o', 'cat', '-n', '1000', ...journalUnits.map(unit => `-u${unit}`)]]}],
-    });
   const isListed = parseInterfaceSwitches(read.get('netconf.json')?.toString('utf8') ?? '') !== null;
   // kube-proxy turns it on in iptables mode. Where it is off, interfaces may have it on.
   const isLoopbackOff = holds(read, 'sysctls', 'net.ipv4.conf.all.route_localnet = 0') && dumpHolds(read, 'KUBE-SVC-');
@@ -168,6 +161,13 @@ function holdsOtherTables(read: ReadonlyMap<string, Buffer>): boolean {
 }
 
 const journalUnits = ['kube-proxy', 'k3s', 'k3s-agent', 'snap.microk8s.daemon-kubelite', 'k0sworker'] as const;
+
+/** The log where kube-proxy is no pod. K3s and others log everything in one. */
+export const journal: NodeCommand = {
+  file: kubeProxyLog,
+  maxBytes: 1_000_000,
+  variants: [{commands: [['journalctl', '-q', '--no-pager', '-o', 'cat', '-n', '1000', ...journalUnits.map(unit => `-u${unit}`)]]}],
+};
 
 /** Whether a node shows that its kube-proxy may have failed: none of its rules is there, or it says so itself. */
 export function mayHaveFailed(read: ReadonlyMap<string, Buffer>): boolean {
