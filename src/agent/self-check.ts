@@ -187,10 +187,16 @@ export class SelfCheck {
     const found = this.#newOn(diagnosis);
     if (found.length === 0) return null;
     await this.#readObjects(maxObjectAgeInDoubt);
-    const names = new Map(found.flatMap(({service}) => (service === undefined ? [] : [[namespacedName(service), service] as const])));
-    for (const [key, metadata] of [...names].slice(0, maxVerified)) {
-      const objects = await lookUpService(api, metadata);
-      if (typeof objects === 'string') return `what was found cannot be verified: ${objects}`;
+    const names = new Map(
+      found.flatMap(({service, affects = []}) => [service ?? [], affects].flat().map(one => [namespacedName(one), one] as const)),
+    );
+    const asked = [...names].slice(0, maxVerified);
+    const objects = await lookUpServices(
+      api,
+      asked.map(([, service]) => service),
+    );
+    if (typeof objects === 'string') return `what was found cannot be verified: ${objects}`;
+    for (const [key] of asked) {
       for (let waited = 0; waited < maxWatchDelay && !history.hasSeen(key, objects); waited += step)
         await new Promise(resolve => setTimeout(resolve, step));
       if (history.hasSeen(key, objects)) continue;
@@ -219,8 +225,8 @@ const remembered = 180_000;
 /** A watch lags a list by no more than this. In milliseconds. */
 const [step, maxWatchDelay] = [50, 2000];
 
-/** How many Services with new findings are looked up. A watch that withholds one change withholds all. */
-const maxVerified = 5;
+/** How many Services with new findings are looked up: a watch that withholds the change of one may have delivered those of others before. */
+const maxVerified = 100;
 
 /** In milliseconds: the maximum age of the Node, its pods and kube-proxy's ConfigMaps, and the maximum age if there are new findings. */
 const maxObjectAge = 300_000;
@@ -270,26 +276,29 @@ function readPods(reader: ClusterReader, node: string): Promise<readonly PodObje
 }
 
 /**
- * A Service and its slices as stored in etcd, whatever the watches delivered; a text says why they could not be read. Uses lists only: this
- * needs no more permissions than a watch.
+ * Services and their slices as stored in etcd, whatever the watches delivered; a text says why they could not be read. Uses lists only: this
+ * needs no more permissions than a watch. One of each kind for a namespace, with the other Services there if several are looked up.
  */
-async function lookUpService(api: KubeApi, {namespace, name}: ServiceName): Promise<ServiceObjects | string> {
+async function lookUpServices(api: KubeApi, services: readonly ServiceName[]): Promise<ServiceObjects | string> {
   const reader = new ClusterReader(api, {anyFailure: true});
-  const place = `namespaces/${encodeURIComponent(namespace)}`;
-  const [services, endpointSlices] = await Promise.all([
-    reader.list<ServiceObject>({
-      path: `/api/v1/${place}/services`,
-      query: {fieldSelector: `metadata.name=${name}`},
-      shape: serviceShape,
-      remedy: '',
-    }),
-    reader.list<EndpointSliceObject>({
-      path: `/apis/discovery.k8s.io/v1/${place}/endpointslices`,
-      shape: endpointSliceShape,
-      remedy: '',
-      query: {labelSelector: `kubernetes.io/service-name=${name}`},
-    }),
-  ]);
-  if (services !== null && endpointSlices !== null) return {services, endpointSlices, endpoints: null};
-  return reader.problems[0]?.message ?? 'it could not be asked';
+  const lists = [...Map.groupBy(services, ({namespace}) => namespace)].map(([namespace, own]) => {
+    const [place, names] = [`namespaces/${encodeURIComponent(namespace)}`, own.map(({name}) => name)];
+    return Promise.all([
+      reader.list<ServiceObject>({
+        path: `/api/v1/${place}/services`,
+        query: names.length === 1 ? {fieldSelector: `metadata.name=${names.join()}`} : {},
+        shape: serviceShape,
+        remedy: '',
+      }),
+      reader.list<EndpointSliceObject>({
+        path: `/apis/discovery.k8s.io/v1/${place}/endpointslices`,
+        shape: endpointSliceShape,
+        remedy: '',
+        query: {labelSelector: `kubernetes.io/service-name in (${names.join()})`},
+      }),
+    ]);
+  });
+  const found = await Promise.all(lists);
+  if (reader.problems.length > 0 || found.flat().includes(null)) return reader.problems[0]?.message ?? 'it could not be asked';
+  return {services: found.flatMap(([own]) => own ?? []), endpointSlices: found.flatMap(([, own]) => own ?? []), endpoints: null};
 }

@@ -89,7 +89,8 @@ function capturedNode(
                 .join(''),
             );
           const reply = bundleReply(bundle, {node: name, argv});
-          if ('argv' in reply || reply.exitCode) throw new CommandFailed(argv, {exitCode: 127, stderr: '', notFound: true});
+          // Without the page of its health there is still a curl.
+          if ('argv' in reply || reply.exitCode) throw new CommandFailed(argv, {exitCode: 127, stderr: '', notFound: argv[0] !== 'curl'});
           return Buffer.from(reply.stdout ?? '');
         },
         async [Symbol.asyncDispose]() {},
@@ -186,6 +187,27 @@ describe('no result is published', () => {
     expect(await agent.look()).toEqual({
       kind: 'trouble',
       message: 'the API server has another state of shop/late than its watch, which is restarted',
+    });
+  });
+
+  test('with a finding about the last of many Services that was deleted, while the watch still has it and has delivered all others', async () => {
+    const agent = await start();
+    await watching(agent);
+    const names = Array.from({length: 9}, (_, index) => `late-${index}`);
+    for (const [index, name] of names.entries()) {
+      const clusterIP = `10.96.77.${index + 1}`;
+      agent.server.store.put('services', {
+        metadata: {...late.metadata, name},
+        spec: {...(late['spec'] as object), clusterIP, clusterIPs: [clusterIP]},
+      });
+    }
+    await expect.poll(() => agent.watch.services.objects.has('shop/late-8')).toBe(true);
+    agent.server.faults.push({kind: 'hang', match: /watch=1/});
+    for (const watch of agent.server.watches) watch.mute();
+    agent.server.store.remove('services', 'shop', 'late-8');
+    expect(await agent.look()).toEqual({
+      kind: 'trouble',
+      message: 'the API server has another state of shop/late-8 than its watch, which is restarted',
     });
   });
 
