@@ -216,7 +216,7 @@ function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, podsOn, find}: Other
     const gateway = tunnel === null ? null : gatewayInPlaceOfLink(facts, address, {mark: 0});
     if (gateway !== null) return `the default gateway ${gateway}, while ${tunnel}, the tunnel to other nodes, is down`;
   } else if (isPod) {
-    const link = crowdedLinks(facts, address.family, podsOn?.(node, address.family) ?? []).find(({addresses}) =>
+    const link = crowdedLinks(facts, address.family, () => podsOn?.(node, address.family) ?? []).find(({addresses}) =>
       addresses.includes(address.text),
     );
     if (link !== undefined) return `${link.dev}, which has fewer pods behind it than routes lead there (${link.addresses.join(', ')})`;

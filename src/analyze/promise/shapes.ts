@@ -135,9 +135,10 @@ function placing({name, hostIPs}: NodeFacts, {nodeName}: ProxyConfig): (endpoint
 function classesOf({set}: PortEntry, place: (endpoint: Endpoint) => number): string {
   let plain = 0;
   const others = new Set<string>();
-  for (const endpoint of set.endpoints.filter(isUsed))
+  for (const endpoint of set.endpoints) {
     if (isPlain(endpoint)) plain |= 1 << place(endpoint);
-    else others.add(classOf(endpoint, place));
+    else if (isUsed(endpoint)) others.add(classOf(endpoint, place));
+  }
   return others.size === 0 ? String(plain) : `${plain} ${[...others].sort().join()}`;
 }
 

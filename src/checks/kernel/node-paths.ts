@@ -1,4 +1,4 @@
-import {heldIn, keptWith, once} from '../../model/once.ts';
+import {keptWith, once} from '../../model/once.ts';
 import {type PortEntry, proxyVersion} from '../../expect/cluster/cluster-view.ts';
 import {bitsOf, type Address, contains, families, type Family, parseAddress} from '../../model/address.ts';
 import {groupBy, partition} from '../../model/lists.ts';
@@ -45,7 +45,7 @@ class PodAddress implements Holder {
   readonly text: string;
   readonly node: string;
   /** Whether packets from outside the cluster get to it. */
-  readonly isExternal: boolean;
+  isExternal: boolean;
 
   constructor(text: string, node: string, isExternal: boolean) {
     this.text = text;
@@ -71,7 +71,7 @@ export function entriesOnNode({view, config}: NodeCheckContext, family: Family):
 
 /** Pods with a ready endpoint, by node, without those in the network of their node. */
 export function podAddresses(context: NodeCheckContext, family: Family): ReadonlyMap<string, readonly PodAddress[]> {
-  return podsWithout(podsByNode(entriesOnNode(context, family)))(nodeAddresses(context.api));
+  return podIndex(context, family).byNode;
 }
 
 /** Those on the node itself. */
@@ -79,30 +79,36 @@ export function podsHere(context: NodeCheckContext, family: Family): readonly Po
   return podAddresses(context, family).get(context.node.name) ?? [];
 }
 
-/** The same for all nodes. */
-const podsWithout = once((byNode: ReadonlyMap<string, readonly PodAddress[]>) =>
-  once((own: ReadonlySet<string>) => new Map([...byNode].map(([node, pods]) => [node, pods.filter(({text}) => !own.has(text))]))),
-);
+function podIndex(context: NodeCheckContext, family: Family): PodIndex {
+  return podsOf(entriesOnNode(context, family))(nodeAddresses(context.api));
+}
 
 const nodeAddresses = once(
   ({nodes}: ApiObjects) => new Set((nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).flatMap(({address}) => address ?? []))),
 );
 
+interface PodIndex {
+  readonly byAddress: ReadonlyMap<string, PodAddress>;
+  readonly byNode: ReadonlyMap<string, readonly PodAddress[]>;
+}
+
 /** The same for all nodes. */
-const podsByNode = once((entries: readonly PortEntry[]): ReadonlyMap<string, readonly PodAddress[]> => {
-  const pods = new Map<string, Map<string, PodAddress>>();
-  for (const {port, set} of entries) {
-    const isExternal = hasExternalEntry(port);
-    for (const {address, nodeName: node, ready, terminating, sliceEndpoint} of set.endpoints) {
-      const {kind, name} = sliceEndpoint.targetRef ?? {};
-      if (!ready || terminating || node === null || kind !== 'Pod' || name === undefined) continue;
-      const known = heldIn(pods, node, () => new Map());
-      const before = known.get(address);
-      if (before === undefined || (isExternal && !before.isExternal)) known.set(address, new PodAddress(address, node, isExternal));
+const podsOf = once((entries: readonly PortEntry[]) =>
+  once((ofNodes: ReadonlySet<string>): PodIndex => {
+    const byAddress = new Map<string, PodAddress>();
+    for (const {port, set} of entries) {
+      const isExternal = hasExternalEntry(port);
+      for (const {address, nodeName, ready, terminating, sliceEndpoint} of set.endpoints) {
+        const {kind, name} = sliceEndpoint.targetRef ?? {};
+        if (!ready || terminating || nodeName === null || kind !== 'Pod' || name === undefined || ofNodes.has(address)) continue;
+        const known = byAddress.get(address);
+        if (known?.node !== nodeName) byAddress.set(address, new PodAddress(address, nodeName, isExternal));
+        else if (isExternal) known.isExternal = true;
+      }
     }
-  }
-  return new Map([...pods].map(([node, own]) => [node, [...own.values()]]));
-});
+    return {byAddress, byNode: Map.groupBy(byAddress.values(), ({node}) => node)};
+  }),
+);
 
 /** Bridges that pods of the node with endpoints hang on. */
 export function podBridges(
@@ -200,10 +206,12 @@ export function misledPods(
   context: NodeCheckContext,
   family: Family,
 ): readonly {readonly to: string; readonly found: readonly Unrouted[]}[] {
-  const holders = [byAddress(podAddresses(context, family)), nodesByInternalIP(context.api)] as const;
   const network = context.facts.network;
+  const routes = network.routes[family] ?? [];
+  if (routes.length === 0) return [];
+  const holders = [podIndex(context, family).byAddress, nodesByInternalIP(context.api)] as const;
   const nodeAt = nodeWith(context);
-  const found = (network.routes[family] ?? []).flatMap(({to: cidr, hops}) => {
+  const found = routes.flatMap(({to: cidr, hops}) => {
     const isSingle = cidr.prefix === bitsOf(family);
     const isAside = ({dev, gateway}: (typeof hops)[number]): boolean =>
       gateway === null &&
@@ -222,12 +230,6 @@ export function misledPods(
   });
   return [...Map.groupBy(found, ({to}) => to)].map(([to, same]) => ({to, found: byNode(same)}));
 }
-
-const byAddress = once((pods: ReadonlyMap<string, readonly PodAddress[]>) => {
-  const found = new Map<string, Holder>();
-  for (const own of pods.values()) for (const holder of own) found.set(holder.text, holder);
-  return found;
-});
 
 /** The nodes by their InternalIPs; a node with several has some that move, as those of a load balancer do. */
 const nodesByInternalIP = once(({nodes}: ApiObjects) => {
@@ -258,7 +260,7 @@ export function defaultRoute(
 
 /** Interfaces by which routes lead to more endpoints of the node than can be behind them. */
 export function linksOfTooMany(context: NodeCheckContext, family: Family): ReturnType<typeof crowdedLinks> {
-  return crowdedLinks(context.facts, family, new Set(podsHere(context, family).map(({address}) => address.text)));
+  return crowdedLinks(context.facts, family, () => podsHere(context, family).map(({text}) => text));
 }
 
 /** Pods of other nodes to which routes lead by an address of the node's own network that no Node has, although theirs is in it too. */

@@ -37,6 +37,7 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
       entries.flatMap(({port, set}) => (port.nodePort === 0 ? [] : [[`${port.nodePort}/${port.protocol}`, {port, set}] as const])),
     );
     if (owners.size === 0) continue;
+    const nodePorts = new Set([...owners.values()].map(({port}) => port.nodePort));
     const told = new Set<ServicePort>();
     for (const {pod, key} of hostPorts(api.pods ?? [])) {
       const owner = owners.get(key);
@@ -48,7 +49,7 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
     }
     for (const {port, set} of entries) {
       for (const {address, port: number, hostPort} of set.endpoints) {
-        const owner = owners.get(`${number}/${port.protocol}`);
+        const owner = nodePorts.has(number) ? owners.get(`${number}/${port.protocol}`) : undefined;
         if (owner === undefined || told.has(owner.port) || !asked.has(owner.port.object) || !hosts().has(address)) continue;
         if (owner.set.endpoints.some(own => own.hostPort === hostPort)) continue;
         told.add(owner.port);

@@ -484,7 +484,7 @@ export function misledTo(
 export function crowdedLinks(
   facts: NodeFacts,
   family: Family,
-  pods: Iterable<string>,
+  pods: () => Iterable<string>,
 ): readonly {readonly dev: string; readonly addresses: readonly string[]; readonly loose: readonly string[]}[] {
   const {network, primaryInterface} = facts;
   const [links, routes] = [network.links ?? [], (network.routes[family] ?? []).filter(({kind}) => kind === 'unicast')];
@@ -492,8 +492,8 @@ export function crowdedLinks(
   const routed = new Set(routes.flatMap(({to, hops}) => (to.text.startsWith('fe80:') ? [] : hops.map(({dev}) => dev))));
   const ofOnePod = links.filter(link => link.kind === 'veth' && isLinkOfOnePod(facts, link) && link.name !== primaryInterface);
   const loose = ofOnePod.flatMap(({name, isUp}) => (isUp && !routed.has(name) ? [name] : []));
-  if (loose.length === 0 && ofOnePod.length === 0) return [];
-  const led = [...pods].flatMap(text => {
+  if (ofOnePod.length === 0) return [];
+  const led = [...pods()].flatMap(text => {
     const address = parseAddress(text);
     const route = address?.family === family ? routeOfServices(facts, address) : unknownRoute;
     return address !== null && route.kind === 'unicast' ? [{dev: route.dev, text: address.text}] : [];
