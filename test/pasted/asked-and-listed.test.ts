@@ -378,3 +378,64 @@ test('one text may show several things, and a healthy list shows none', () => {
   // A page that drops blanks.
   expect(answer(...services.map(line => line.replaceAll(/ +/g, ' ')), curl('10.96.7.7', 80, refused))).toContain('shop has TCP 8080 alone');
 });
+
+test('a client that gets no answer is told what the text shows of its way', () => {
+  expect(answer(...services, curl('192.0.2.20', 31808, 'No route to host'))).toMatch(
+    /31808 is the node port of shop, and "no route to host" is the answer of a firewall on 192\.0\.2\.20 or before it/,
+  );
+  expect(answer(...services, 'ssh: connect to host 10.96.7.7 port 31808: Connection timed out')).toContain('shop has TCP 8080 alone');
+  const lost = ['$ nslookup example.org 10.244.9.7', ';; connection timed out; no servers could be reached'];
+  expect(answer(...lost, '64 bytes from 10.244.9.7: icmp_seq=1 ttl=63 time=0.3 ms')).toContain('it answers ping, so that packets find it');
+  expect(answer(...lost, '64 bytes from 10.244.9.8: icmp_seq=1 ttl=63 time=0.3 ms')).not.toContain('answers ping');
+});
+
+test('a lookup without a server asks that of the resolv.conf of the same text', () => {
+  const lookup = ['$ kubectl exec web -- nslookup shop', ';; connection timed out; no servers could be reached'];
+  const resolver = (address: string) => ['search default.svc.cluster.local', `nameserver ${address}`];
+  expect(answer(...lookup, ...resolver('10.96.0.10'))).toContain('does not reach 10.96.0.10:53 (timed out), the port of DNS');
+  expect(answer(...lookup, ...resolver('10.96.0.10'), ...resolver('192.0.2.1'))).not.toContain(':53');
+});
+
+test('an address that words call a cluster IP is compared with the network of pods', () => {
+  const settings = ['kind: KubeProxyConfiguration', 'clusterCIDR: 10.245.0.0/16'];
+  const holds = 'holds 10.245.7.7 (a cluster IP, as the text says)';
+  expect(answer(...settings, 'The Cluster IP answers ping, and nothing else:', '[root@w1 ~]# ping 10.245.7.7')).toContain(holds);
+  expect(answer(...settings, 'my cluster-ip (10.245.7.7) hangs')).toContain(holds);
+  expect(answer(...settings, 'pod 10.245.7.7 answers, its cluster IP does not')).not.toContain('holds');
+  expect(answer(...settings, 'The pod answers:', '[root@w1 ~]# ping 10.245.7.7')).not.toContain('holds');
+});
+
+describe('the log of kube-proxy', () => {
+  const list = ['NAME   ENDPOINTS                           AGE', 'shop   10.244.3.3:3000,10.244.4.4:3000    9d', ''];
+  test.each([
+    ['of old', (ends: string) => `I0827 02:49:15.403572  1 endpoints.go:234] Setting endpoints for "default/shop:http" to [${ends}]`],
+    [
+      'of today',
+      (ends: string) =>
+        `I0827 02:49:15.403572  1 endpointslicecache.go:303] "Setting endpoints for service port name" portName="default/shop:http" endpoints=[${ends.split(' ').map(end => `"${end}"`)}]`,
+    ],
+  ])('%s has endpoints that kubectl does not list', (_, line) => {
+    expect(answer(...list, line('10.244.3.3:3000 10.244.9.9:3000'))).toContain(
+      'kube-proxy takes 10.244.9.9:3000 for an endpoint of default/shop:http, as its log says',
+    );
+    expect(answer(...list, line('10.244.9.9:3000'), line('10.244.3.3:3000'))).not.toContain('takes');
+    expect(answer(line('10.244.9.9:3000'))).not.toContain('takes');
+  });
+});
+
+test('rows without a chain do not hide what else a text shows', () => {
+  const row = 'KUBE-SVC-AAAAAAAAAAAAAAAA  tcp  --  0.0.0.0/0  10.96.7.7\n';
+  expect(answer(row)).toMatch(/^has rows of iptables -L without the heading that names their chain, as on line 1: [^.]*$/);
+  expect(answer(row, ...services, curl('10.96.7.7', 80, refused))).toMatch(
+    /^has rows .* The text shows: a client asks for 10\.96\.7\.7:80/,
+  );
+});
+
+test('what is shown alone is told with what belongs to it', () => {
+  expect(answer('Name: KUBE-CLUSTER-IP', 'Type: hash:ip,port', 'Number of entries: 1', 'Members:', '10.96.0.1,tcp:443')).toMatch(
+    /^lists sets \(ipset\) alone: .* ipvsadm -Ln/,
+  );
+  expect(answer('[ERROR] plugin/errors: 2 example.org. A: plugin/loop: no next plugin found')).toContain('its Corefile has no forward');
+  expect(answer('main.go:205] Using interface with name eth0 and address 10.0.2.15')).toContain('flannel takes 10.0.2.15');
+  expect(answer('main.go:205] Using interface with name eth1 and address 192.168.56.2')).not.toContain('flannel takes');
+});

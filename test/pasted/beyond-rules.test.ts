@@ -208,3 +208,29 @@ test('what iptables says to another program is told', () => {
     ),
   ).toMatch(/^has no rules, and what a command says: .* \(the kernel has no such table of iptables: a module is missing\)/);
 });
+
+test('a load balancer of a Local policy with real servers that its node port lacks is told, and a cluster IP is not', () => {
+  const server = (at: string, ...ends: readonly string[]) =>
+    `TCP  ${at} rr\n${ends.map(end => `  -> ${end}              Masq    1      0          0\n`).join('')}`;
+  const list = server('192.0.2.11:32713', '10.244.1.5:80') + server('198.51.100.7:80', '10.244.1.5:80', '10.244.2.5:80');
+  const policy = 'externalTrafficPolicy: Local\n';
+  expect(said(policy + list)).toContain('198.51.100.7:80 sends to 10.244.2.5:80 too, and node port 32713 to 10.244.1.5:80 alone');
+  expect(said(list)).not.toContain('sends to');
+  const listed =
+    'NAME  TYPE          CLUSTER-IP    EXTERNAL-IP  PORT(S)       AGE\nweb   LoadBalancer  198.51.100.7  <pending>    80:32713/TCP  3d\n\n';
+  expect(said(policy + listed + list)).not.toContain('sends to');
+});
+
+test('a list of addresses that the text ends before does not lack any', () => {
+  const servers = 'TCP  10.96.1.1:80 rr\n  -> 10.244.1.5:80              Masq    1      0          0\n';
+  const device = '6: kube-ipvs0: <BROADCAST,NOARP> mtu 1500 qdisc noop state DOWN\n';
+  expect(said(`${servers}$ ip addr\n${device}`)).not.toContain('lacks');
+  expect(said(`${servers}$ ip addr\n${device}    link/ether 2a:ba:0a:f2:11:c8 brd ff:ff:ff:ff:ff:ff\n`)).toContain(
+    'kube-ipvs0 lacks 10.96.1.1',
+  );
+});
+
+test('what stops packets is told before the lack of kube-proxy in a text', () => {
+  const text = `*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER\nCOMMIT\n*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j REJECT --reject-with icmp-host-prohibited\nCOMMIT\n`;
+  expect(said(text)).toMatch(/^"-A FORWARD -j REJECT .* stops all packets, .*PREROUTING of table nat does not lead to KUBE-SERVICES/);
+});

@@ -133,7 +133,7 @@ describe('objects as YAML, without rules', () => {
       Buffer.from(
         `apiVersion: v1\nkind: Endpoints\nmetadata:\n  name: db\nsubsets:\n- addresses:\n  - ip: 192.0.2.7\n  ports:\n  - port: 5432\n---\napiVersion: v1\nkind: Service\nmetadata:\n  name: db\nspec:\n  ports:\n  - port: 5432\n${name}`,
       );
-    expect(noDump(objects('    name: sql\n'))).toContain('Port sql of db has no endpoint: the ports of its endpoints are without a name.');
+    expect(noDump(objects('    name: sql\n'))).toContain('port sql of db has no endpoint: the ports of its endpoints are without a name');
     expect(noDump(objects(''))).toContain('is neither');
   });
 
@@ -142,7 +142,7 @@ describe('objects as YAML, without rules', () => {
       Buffer.from(
         `apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n  namespace: shop\nspec:\n  selector:\n    app: web\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: api\n${namespace}spec:\n  template:\n    metadata:\n      labels:\n        app: ${app}\n`,
       );
-    const unmatched = 'No pod of this text has the labels of the selector of shop/web (app=web): Deployment api has app=webapp';
+    const unmatched = 'no pod of this text has the labels of the selector of shop/web (app=web): Deployment api has app=webapp';
     expect(noDump(objects('webapp'))).toContain(unmatched);
     expect(noDump(objects('web'))).toContain('is neither');
     expect(noDump(objects('webapp', '  namespace: other\n'))).toContain('is neither');
@@ -153,7 +153,7 @@ test('a pod whose readiness probe fails is told beside a Service without endpoin
   const event =
     '  Warning  Unhealthy  2m  kubelet  Readiness probe failed: Get "http://10.244.1.5:8080/": dial tcp 10.244.1.5:8080: connect: connection refused\n';
   expect(noDump(Buffer.from(`NAME   ENDPOINTS   AGE\nweb    <none>      41m\n\n${event}`))).toMatch(
-    /web: no endpoint: .* A pod is not ready, and so is no endpoint of its Services \(Readiness probe failed: Get /,
+    /shows: a pod is not ready, and so is no endpoint of its Services \(Readiness probe failed: Get .* web: no endpoint: /,
   );
 });
 

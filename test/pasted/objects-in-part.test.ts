@@ -7,7 +7,7 @@ const answer = (text: string) => noDump(Buffer.from(`${text}\n`));
 describe('a selector', () => {
   const template = (app: string) => `template:\n  metadata:\n    labels:\n      app: ${app}\n`;
   const selector = 'spec:\n  selector:\n    app: cart\n  ports:\n  - port: 80\n';
-  const unmatched = 'No pod of this text has the labels of the selector of the Service (app=cart): the pod has app=basket';
+  const unmatched = 'no pod of this text has the labels of the selector of the Service (app=cart): the pod has app=basket';
 
   test.each([
     ['a part of a Service and one of a Deployment', `Our Service:\n${selector}\nand the Deployment:\n${template('basket')}`],
@@ -55,7 +55,7 @@ describe('a selector', () => {
 test('a selector of a chart is compared by its keys where charts have names in braces', () => {
   const chart = (labels: string) =>
     `selector:\n  app: {{ template "name" . }}\n  tier: {{ .Values.tier }}\n\ntemplate:\n  metadata:\n    labels:\n${labels}`;
-  expect(answer(chart('      tier: {{ .Values.role }}\n'))).toContain('No pod of this text has the labels of the selector of the Service');
+  expect(answer(chart('      tier: {{ .Values.role }}\n'))).toContain('no pod of this text has the labels of the selector of the Service');
   expect(answer(chart('      app: cart\n      tier: {{ .Values.role }}\n'))).not.toContain('No pod of this text');
 });
 

@@ -300,7 +300,7 @@ test('a target port that no container declares is told, where the text has the p
 
 test('a table of connections that counts as many as it may have is full', () => {
   const counts = (count: number) => `net.netfilter.nf_conntrack_count = ${count}\nnet.netfilter.nf_conntrack_max = 131072\n`;
-  expect(answer(counts(131072))).toContain('the table of connections is full');
+  expect(answer(counts(131072))).toContain('its table of connections is full');
   for (const text of [counts(9000), 'net.netfilter.nf_conntrack_count = 9000\n']) expect(answer(text)).not.toContain('full');
 });
 
@@ -335,7 +335,7 @@ describe('ranges and settings', () => {
 
   test('a cluster IP in the network of a pod is told', () => {
     expect(answer(pod + services('10.32.0.43'))).toContain(
-      'Pod web-5d-x2 has 10.32.0.3, and 10.32.0.43 (web) is a cluster IP in the same network',
+      'pod web-5d-x2 has 10.32.0.3, and 10.32.0.43 (web) is a cluster IP in the same network',
     );
     expect(answer(pod + services('10.32.1.43'))).not.toContain('overlap');
   });

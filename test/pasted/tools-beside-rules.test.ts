@@ -129,10 +129,10 @@ test('pods that kubectl lists with their labels show why a Service has no endpoi
     `NAME    READY   STATUS    RESTARTS   AGE   LABELS\nweb-1   ${ready}   0   20m   ${labels}\n`;
   const answer = (pods: string) => noDump(Buffer.from(service + pods));
   expect(answer(pod('1/1     Running', 'app=webapp'))).toContain(
-    'No pod of this text has the labels of the selector of shop/web (app=web): web-1 has app=webapp.',
+    'no pod of this text has the labels of the selector of shop/web (app=web): web-1 has app=webapp.',
   );
   expect(answer(pod('0/1     CrashLoopBackOff', 'app=web,tier=a'))).toContain(
-    'The pods that the selector of shop/web matches are not ready: web-1 (CrashLoopBackOff).',
+    'the pods that the selector of shop/web matches are not ready: web-1 (CrashLoopBackOff).',
   );
   expect(answer(pod('1/1     Running', 'app=web'))).toContain('Which pods it selects: kubectl get pods -n shop -l app=web.');
 });

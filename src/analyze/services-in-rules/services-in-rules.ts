@@ -156,11 +156,10 @@ interface ShownBeside {
   readonly listed: Listed;
   readonly traces: readonly PortTrace[];
   readonly rulesets: readonly Ruleset[];
-  readonly nft: NftRuleset | null;
 }
 
 /** What routes, lists, sets, connections and answers of commands show beside the rules, each in a few words. Most telling first. */
-export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets, nft}: ShownBeside): readonly string[] {
+export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets}: ShownBeside): readonly string[] {
   return [
     leftBehind(lines, listed, traces),
     lackedByHosts(lines),
@@ -173,7 +172,6 @@ export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets, nf
     stuckConnections(lines, listed),
     lackedServers(lines, traces),
     commandAnswers(lines),
-    nft === null ? lackedJump(lines, rulesets) : [],
   ].flat();
 }
 
@@ -270,11 +268,13 @@ function keptAtOne({tables}: Ruleset, lines: readonly string[]): readonly string
   );
 }
 
+export const localPolicy = /\bexternal ?Traffic ?Policy\W+(?:to\W+)?Local\b/i;
+
 /** A filter of IPVS mode without a rule that lets external IPs of a Local policy through, beside a Service that has this policy. */
 function refusesLocal(ruleset: Ruleset, lines: readonly string[]): string | readonly string[] {
   const asked = ipvsFilter(ruleset).map(rule => matchOptionOf(rule, '--match-set'));
   if (!asked.includes('KUBE-IPVS-IPS') || !asked.includes('KUBE-EXTERNAL-IP') || asked.includes('KUBE-EXTERNAL-IP-LOCAL')) return [];
-  return lines.some(line => /\bexternalTrafficPolicy\W+(?:to\W+)?Local\b/i.test(line))
+  return lines.some(line => localPolicy.test(line))
     ? 'KUBE-IPVS-FILTER refuses external IPs of Services with the external traffic policy Local: it does not ask KUBE-EXTERNAL-IP-LOCAL, as kube-proxy does since 1.28.6, 1.29.2 and 1.30'
     : [];
 }
@@ -317,7 +317,7 @@ function lackedLoops(lines: readonly string[], sets: ReadonlyMap<string, IpSet>,
 }
 
 /** A whole PREROUTING of table nat, where no chain of kube-proxy is. */
-function lackedJump(lines: readonly string[], rulesets: readonly Ruleset[]): string | readonly string[] {
+export function lackedJump(lines: readonly string[], rulesets: readonly Ruleset[]): readonly string[] {
   const nat = rulesets.flatMap(({tables}) => tables.get('nat') ?? []);
   const rules = nat.flatMap(({chains}) => chains.get('PREROUTING') ?? []).flatMap(chain => (chain.complete ? chain.rules() : []));
   const isOfOthers = nat.some(({chains}) => [...chains.startingWith('KUBE-', 'CILIUM_', 'OVN-KUBE-')].length > 0);
@@ -325,7 +325,7 @@ function lackedJump(lines: readonly string[], rulesets: readonly Ruleset[]): str
   const why = lines.some(line => line.includes('iptables-legacy tables present'))
     ? 'the rules of kube-proxy may be those of iptables-legacy, which has tables, too (iptables-legacy-save)'
     : 'in iptables and IPVS mode a firewall that was reloaded may have removed the jump, which a restart of kube-proxy writes again';
-  return `PREROUTING of table nat does not lead to KUBE-SERVICES: ${why}`;
+  return [`PREROUTING of table nat does not lead to KUBE-SERVICES: ${why}`];
 }
 
 /** Real servers that `ipvsadm --stats` shows to get packets of TCP, and from which none came back through the node. */

@@ -69,7 +69,7 @@ export function unmetRules({tables}: Ruleset): readonly string[] {
 /** A policy or a last rule that drops what passes the node, where none accepts what pods send each other. Chains of network plugins accept it. */
 function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefined}): string | readonly string[] {
   const all = chain.rules();
-  const [end = all.length] = chain.complete ? endsOf(all) : [];
+  const [end = all.length] = endsOf(all);
   if (chain.table !== 'filter' || chain.name !== 'FORWARD' || (end === all.length && chain.policy !== 'DROP')) return [];
   const rules = all.slice(0, end);
   const isNarrow = ({text, target}: Rule, at: number): boolean =>

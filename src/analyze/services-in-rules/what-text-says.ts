@@ -10,26 +10,18 @@ import {parseConntrack} from '../../parse/conntrack.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
-import {capturedPackets, waitingConnections} from '../../parse/pasted/captured-packets.ts';
+import {type PacketFact, packetsOf} from '../../parse/pasted/captured-packets.ts';
 import {objectRelations} from '../../parse/pasted/client-errors.ts';
 import {type Listed, listedIn, type ListedService} from '../../parse/pasted/listed-objects.ts';
-import {unservedIn} from '../../parse/pasted/listed-state.ts';
-import {isTableFull, refusingHosts, stoppedPackets, switchedOff} from '../../parse/pasted/kernel-lines.ts';
+import {besideLog, unservedIn} from '../../parse/pasted/listed-state.ts';
+import {stoppedInKernel} from '../../parse/pasted/kernel-lines.ts';
 import {wholeText} from '../../parse/pasted/split-text.ts';
-import {endOfTrace, tracedPackets} from '../../parse/pasted/traced-packets.ts';
 import {servesNothing} from '../iptables/excerpt.ts';
-import {beyondRules, isWholeByServer, type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
+import {beyondRules, isWholeByServer, lackedJump, localPolicy, type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
 import {type TakenEntry, takenEntries, isOfServer, unmetNftRules, unmetRules} from './what-rules-say.ts';
 
-/** What a pasted text shows to be wrong, in a few words. */
-interface TextFact {
-  readonly text: string;
-  /** Addresses that packets to which it happens have, some with a port; empty where it is not known. */
-  readonly about: readonly string[];
-}
-
 /** The same node says the same, whoever asks first. */
-export function whatTextSays(node: NodeDump, rules?: RulesOfNode, traces?: readonly PortTrace[]): readonly TextFact[] {
+export function whatTextSays(node: NodeDump, rules?: RulesOfNode, traces?: readonly PortTrace[]): readonly PacketFact[] {
   return keptWith(node, 'what its text says', () => {
     const read = rules ?? rulesOf(node);
     return factsOf(node, {...read, traces: traces ?? servicesInRules(node, read)});
@@ -41,34 +33,32 @@ interface RulesOfText extends RulesOfNode {
 }
 
 /** What a pasted text shows to be wrong beside the Services that its rules serve. Most telling first. */
-function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly TextFact[] {
+function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly PacketFact[] {
   const lines = linesOf(node);
   const rulesets = [...rules.rulesets.values()];
   const servers = parseIpvsadm(fileText(node, node.files.includes('ipvsadm-part') ? 'ipvsadm-part' : 'ipvsadm-save'));
   const listed = listedOf(node);
-  const unserved = unservedIn(lines);
-  const told = (texts: readonly string[]): readonly TextFact[] => texts.map(text => ({text, about: []}));
+  const told = (texts: readonly string[]): readonly PacketFact[] => texts.map(text => ({text, about: []}));
   return [
-    ...tracesEnd(lines, rulesets),
     ...told(rulesets.some(servesNothing) ? ['KUBE-SERVICES of table nat is empty and serves no Service'] : []),
-    ...stoppedByFirewalls(lines),
-    ...told(switchedOff(fileText(node, 'sysctls'), {hasSix: node.files.includes('ip6tables-save')})),
+    ...stoppedInKernel(lines, fileText(node, 'sysctls'), {hasSix: node.files.includes('ip6tables-save'), rulesets}),
     ...lackedEntries({...rules, nft, servers, node}, listed, traces),
     ...besideLists(node, listed, traces),
     ...emptyServers(lines, servers),
     ...(node.files.includes('ipvsadm-part') && !isWholeByServer(fileText(node, wholeText)) ? bareServers(lines, servers) : []),
-    ...told(withoutLocalServers(servers, listed)),
+    ...told([...withoutLocalServers(servers, listed), ...besideNodePorts(lines, servers, listed)]),
     ...unboundAddresses(node, listed, traces),
-    ...told([besideLog(lines, traces), unserved ?? [], listed.faults, objectRelations(lines, listed)].flat()),
-    ...waitingConnections(lines, fileText(node, 'conntrack')),
-    ...capturedPackets(lines),
+    ...told(
+      [openedInLog(lines, traces), besideLog(lines, listed), unservedIn(lines), listed.faults, objectRelations(lines, listed)].flat(),
+    ),
+    ...packetsOf(lines, fileText(node, 'conntrack')),
     ...strayFlows(fileText(node, 'conntrack'), traces),
     ...takenBefore({...rules, nft}, traces),
     ...told([
-      ...beyondRules(node, {lines, listed, traces, rulesets, nft}),
+      ...beyondRules(node, {lines, listed, traces, rulesets}),
       ...rulesets.flatMap(unmetRules),
       ...rulesets.flatMap(notMasqueraded),
-      ...(nft === null ? [] : unmetNftRules(nft)),
+      ...(nft === null ? lackedJump(lines, rulesets) : unmetNftRules(nft)),
     ]),
   ];
 }
@@ -129,7 +119,7 @@ interface StaleEndpoint {
   readonly listed: readonly string[];
 }
 
-function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
+function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
   const stale = staleBesideLists(node, traces).map(({trace: {service, port, entries}, endpoint: {hostPort}, listed: own}) => {
     const text = `${inRulesName(service, port)} sends to ${hostPort}, which is none of the endpoints that kubectl lists (${someOf(own)})`;
     return {text, about: [hostPort, ...addressesOf(entries)]};
@@ -138,7 +128,7 @@ function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[
 }
 
 /** Services of which kubectl lists no ready endpoint, and whose cluster IPs lead to some. */
-function servedWithoutList({name}: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
+function servedWithoutList({name}: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
   if (listed.empty.size === 0) return [];
   const keysOf = keysInLists(listed, traces);
   return traces.flatMap(({node, service, port, entries}) => {
@@ -159,7 +149,7 @@ function addressesOf(entries: PortTrace['entries']): readonly string[] {
 }
 
 /** Services of which kubectl lists ready endpoints, and whose cluster IPs lead to none. Hints and policies leave out only some. */
-function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
+function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
   const byAddress = Map.groupBy(
     traces.flatMap(({entries}) => entries),
     ({entry}) => entry.address,
@@ -179,7 +169,7 @@ function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly 
 }
 
 /** Services that kubectl lists, and that rules which are shown whole do not have. */
-function lackedEntries(read: WholeText, {services, endpoints, empty, ready}: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
+function lackedEntries(read: WholeText, {services, endpoints, empty, ready}: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
   const keyOf = (address: string | null | undefined, port: number): string => `${address ?? 'node port'} ${port}`;
   const shown = new Set(
     traces.flatMap(({entries}) => entries.map(({entry}) => keyOf(entry.kind === 'nodePort' ? null : entry.address, entry.port))),
@@ -229,7 +219,7 @@ interface WholeText extends RulesOfNode {
 }
 
 /** Addresses of virtual servers, and of Services that kubectl lists, that kube-ipvs0 does not have. */
-function unboundAddresses(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
+function unboundAddresses(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
   const listedBound = parseIpvsDevice(fileText(node, `${ipvsDevice}.json`));
   if (listedBound === null) return [];
   const bound = new Set(listedBound);
@@ -253,7 +243,7 @@ function unboundAddresses(node: NodeDump, listed: Listed, traces: readonly PortT
 }
 
 /** Service ports that the log of kube-proxy adds or opens, and that no rule of the text has. */
-function besideLog(lines: readonly string[], traces: readonly PortTrace[]): string | readonly string[] {
+function openedInLog(lines: readonly string[], traces: readonly PortTrace[]): string | readonly string[] {
   if (traces.length === 0) return [];
   const opened = new Map<string, string>();
   for (const line of lines) {
@@ -269,7 +259,7 @@ function besideLog(lines: readonly string[], traces: readonly PortTrace[]): stri
 }
 
 /** Packets of Services that a rule of another program takes. In IPVS mode the node has their addresses, too. */
-function takenBefore(rules: RulesOfNode, traces: readonly PortTrace[]): readonly TextFact[] {
+function takenBefore(rules: RulesOfNode, traces: readonly PortTrace[]): readonly PacketFact[] {
   return [...Map.groupBy(takenEntries(rules, traces), ({rule, effect}) => `${effect} ${rule.line}`).values()].flatMap(taken => {
     const [first] = taken;
     if (first === undefined) return [];
@@ -284,7 +274,7 @@ function takenBefore(rules: RulesOfNode, traces: readonly PortTrace[]): readonly
 }
 
 /** UDP flows to an entry of a Service that no rule translated, or that go on to an endpoint to which no rule sends any more. */
-function strayFlows(tracked: string, traces: readonly PortTrace[]): readonly TextFact[] {
+function strayFlows(tracked: string, traces: readonly PortTrace[]): readonly PacketFact[] {
   if (tracked === '') return [];
   const all = traces.flatMap(({service, port, entries}) =>
     port.protocol === 'UDP' ? entries.map(one => ({...one, isOfIpvs: service.namespace === 'ipvs'})) : [],
@@ -312,34 +302,8 @@ function strayFlows(tracked: string, traces: readonly PortTrace[]): readonly Tex
   });
 }
 
-/** Where the trace of a packet ends, and the rule or policy there. */
-function tracesEnd(lines: readonly string[], rulesets: readonly Ruleset[]): readonly TextFact[] {
-  const all = tracedPackets(lines);
-  // A packet always leaves the chains of kube-proxy in table nat: the text ends there, and not the trace.
-  const whole = all.filter(({table, chain}) => !(table === 'nat' && chain.startsWith('KUBE-')));
-  const opening = whole.filter(({passedNat}) => passedNat);
-  const told = (opening.length > 0 ? opening : whole).map(packet => ({
-    text: endOfTrace(packet, rulesets),
-    about: packet.first === null ? [] : [packet.first.destination],
-  }));
-  return uniqueBy(told, ({text}) => text);
-}
-
-function stoppedByFirewalls(lines: readonly string[]): readonly TextFact[] {
-  const stopped = stoppedPackets(lines).map(({text, destination}) => ({text, about: [destination]}));
-  const refusing = refusingHosts(lines).map(({host, text}) => ({
-    text: `${text} (icmp-host-prohibited or icmp-admin-prohibited, as firewalld and iptables-services write it)`,
-    about: [host],
-  }));
-  const full = {text: 'the kernel drops packets of new connections, since its table of connections is full', about: []};
-  return [...uniqueBy(stopped, ({text}) => text).slice(0, maxStopped), ...refusing, ...(isTableFull(lines) ? [full] : [])];
-}
-
-/** Of packets that a log names: clients try again from other ports. */
-const maxStopped = 3;
-
 /** Virtual servers that a list shows without real servers, and those that it shows twice with other ones. */
-function emptyServers(lines: readonly string[], {servers, contradiction}: ReturnType<typeof parseIpvsadm>): readonly TextFact[] {
+function emptyServers(lines: readonly string[], {servers, contradiction}: ReturnType<typeof parseIpvsadm>): readonly PacketFact[] {
   const [, name = ''] = contradiction === null ? [] : (/^\s*(?:TCP|UDP|SCTP)\s+(\S+)/.exec(lines[contradiction - 1] ?? '') ?? []);
   const first = servers.find(({address, port}) => joinHostPort(address, port) === name);
   if (first === undefined || contradiction === null) return [];
@@ -351,7 +315,7 @@ function emptyServers(lines: readonly string[], {servers, contradiction}: Return
 }
 
 /** Virtual servers that a part of a list shows without real servers, where no filter took these. */
-function bareServers(lines: readonly string[], {servers}: ReturnType<typeof parseIpvsadm>): readonly TextFact[] {
+function bareServers(lines: readonly string[], {servers}: ReturnType<typeof parseIpvsadm>): readonly PacketFact[] {
   if (lines.some(line => /\bipvsadm\b.*\||^\s*(?:\.{3}|…)/.test(line))) return [];
   const bare = servers.flatMap(({realServers, address, port}) => (realServers.length === 0 ? joinHostPort(address, port) : []));
   if (bare.length === 0) return [];
@@ -376,6 +340,27 @@ function withoutLocalServers({servers}: ReturnType<typeof parseIpvsadm>, {servic
       return `${someOf(own.map(server => joinHostPort(server.address, server.port)))} of ${name} has no real server, and its cluster IP has: kube-proxy writes this for a Local external traffic policy without an endpoint on this node`;
     }),
   );
+}
+
+/** Virtual servers with real servers that a node port lacks, beside a Local policy: it is that of load balancers and external IPs, too. */
+function besideNodePorts(lines: readonly string[], {servers}: ReturnType<typeof parseIpvsadm>, {services}: Listed): readonly string[] {
+  if (!lines.some(line => localPolicy.test(line))) return [];
+  const all = servers.map(({address, port, realServers}) => ({
+    at: joinHostPort(address, port),
+    isOfCluster: services.some(({clusterIPs}) => clusterIPs.includes(address)),
+    port,
+    reals: new Set(realServers.map(({hostPort}) => hostPort)),
+  }));
+  const isNodePort = (port: number): boolean => port >= 30_000 && port <= 32_767;
+  return all.flatMap(({at, port, isOfCluster, reals}) => {
+    const local = all.find(
+      other =>
+        isNodePort(other.port) && other.reals.size > 0 && other.reals.size < reals.size && [...other.reals].every(real => reals.has(real)),
+    );
+    if (local === undefined || isNodePort(port) || isOfCluster) return [];
+    const others = someOf([...reals].filter(real => !local.reals.has(real)));
+    return `${at} sends to ${others} too, and node port ${local.port} to ${someOf([...local.reals])} alone: with the external traffic policy Local that is right of a cluster IP, and a load-balancer address or external IP must have the real servers of this node alone, as packets to others are not masqueraded and get no answer`;
+  });
 }
 
 /** Masquerading needs a jump of POSTROUTING, which is shown whole. */

@@ -231,7 +231,8 @@ function withoutTags(text: string): string {
 /** The beginnings of relevant lines: a rule, a declaration, a table, a heading, a counter. */
 const begins = String.raw`(?:-[APN] \S|:[A-Za-z][\w-]* [A-Z-]|\*(?:nat|filter|mangle|raw|security)\s*$|\[\d+:\d+\] -A |Chain \S+ \()`;
 const quoteMark = /^\s*(?:>\s?)+/;
-const listMark = new RegExp(`^\\s*(?:[-*+\u2022]|\\d+[.)])\\s+\`?(?=${begins})`);
+/** Of a list, and of a line that a diff adds. */
+const listMark = new RegExp(`^\\s*(?:(?:[-*+\u2022]|\\d+[.)])\\s+\`?|\\+)(?=${begins})`);
 const lineNumber = new RegExp(`^\\s*\\d+(?:[:|]|\\s|\t)\\s*(?=${begins})`);
 /** `Nov 14 11:06:11 node-a kube-proxy[12085]: `, which logs put before what kube-proxy gives to iptables-restore. */
 const logMark = new RegExp(`^[A-Z0-9]\\S*\\s[^"]{0,80}?\\S\\[\\d+\\]: (?=${begins})`);

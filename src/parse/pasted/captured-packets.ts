@@ -2,9 +2,10 @@ import {joinHostPort} from '../../model/address.ts';
 import {plural} from '../../model/text.ts';
 import {parseConntrack} from '../conntrack.ts';
 
-/** What packets and connections of a text show, in words, and the entries or endpoints that it is about. */
-interface PacketFact {
+/** What a pasted text shows to be wrong, in a few words. */
+export interface PacketFact {
   readonly text: string;
+  /** Addresses that packets to which it happens have, some with a port; empty where it is not known. */
   readonly about: readonly string[];
 }
 
@@ -12,7 +13,7 @@ interface PacketFact {
  * Connections whose handshake is not complete: `TCP 00:57 SYN_RECV 10.244.1.3:40112 10.96.0.10:53 10.244.2.5:53` of IPVS, and those that
  * conntrack lists as SYN_SENT.
  */
-export function waitingConnections(lines: readonly string[], tracked: string): readonly PacketFact[] {
+function waitingConnections(lines: readonly string[], tracked: string): readonly PacketFact[] {
   const ofIpvs = lines.flatMap(line => {
     const [, client = '', server = '', end] = /^\s*TCP\s+\d+:\d\d\s+SYN_(?:RECV|SENT)\s+(\S+):\d+\s+(\S+:\d+)\s+(\S+:\d+)/.exec(line) ?? [];
     return end === undefined ? [] : [{server, end, isOfNode: server.startsWith(`${client}:`)}];
@@ -31,11 +32,19 @@ export function waitingConnections(lines: readonly string[], tracked: string): r
   });
 }
 
-/** What tcpdump shows to be lost or refused. Most telling first. */
-export function capturedPackets(lines: readonly string[]): readonly PacketFact[] {
-  if (!lines.some(line => line.includes(' > '))) return [];
+/** What connections and tcpdump show to be lost or refused. Most telling first. */
+export function packetsOf(lines: readonly string[], tracked: string): readonly PacketFact[] {
+  const waiting = waitingConnections(lines, tracked);
+  if (!lines.some(line => line.includes(' > '))) return waiting;
   const segments = segmentsOf(lines);
-  return [...wrongChecksums(lines), ...tooLarge(lines), ...untranslated(segments), ...unreachable(lines), ...unanswered(segments)];
+  return [
+    ...waiting,
+    ...wrongChecksums(lines),
+    ...tooLarge(lines),
+    ...untranslated(segments),
+    ...unreachable(lines),
+    ...unanswered(segments),
+  ];
 }
 
 /** The other node drops packets of a tunnel whose outer checksum is wrong. VXLAN mostly has none. */

@@ -1,4 +1,5 @@
 import {joinHostPort} from '../../model/address.ts';
+import {onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
 import type {Listed, ListedService} from './listed-objects.ts';
@@ -17,7 +18,7 @@ const forms: readonly RegExp[] = [
   /\btcp\d? (?::\d+->)?(?<host>\S+):(?<port>\d+): (?:connect: |getsockopt: )?(?<why>[a-z/ ]+?)(?=["\\*`)]|$)/,
   /\blookup \S+ on (?<host>\S+):(?<port>\d+): dial udp \S+ (?<why>[a-z/ ]+?)["\\]*$/,
   /\bread udp [^\s>]+->(?<host>\S+):(?<port>\d+): (?<why>[a-z/ :]+?)["\\]*$/,
-  /\b(?:Failed to )?connect to (?<host>\S+) port (?<port>\d+)(?: after \d+ ms| \(tcp\)| from \S+ port \d+)?:? (?:failed: )?(?<why>.+)$/,
+  /\b(?:Failed to )?connect to (?:host |address )?(?<host>\S+) port (?<port>\d+)(?: after \d+ ms| \(tcp\)| from \S+ port \d+)?:? (?:failed: )?(?<why>.+)$/,
   /\bcurl: \(\d+\) Failed connect to (?<host>\S+):(?<port>\d+); (?<why>.+)$/,
   /\bConnecting to (?:\S+ \S+\|)?(?<host>\d[\d.]+)(?: \([^)]*\))?[:|]:?(?<port>\d+)\W* failed: (?<why>.+)$/,
   /\bconnect (?<why>ECONNREFUSED|ETIMEDOUT) (?<host>[\d.]+):(?<port>\d+)/,
@@ -28,18 +29,23 @@ const forms: readonly RegExp[] = [
 /** What a command prints on the lines below it. Without a port it asks DNS. */
 const brokenForms: readonly RegExp[] = [
   /\b(?:nslookup \S+ |dig .*@)(?<host>\d[\d.]+)\b.*;; (?:connection )?(?<why>timed out)/,
+  /\bnslookup \S+ +;; (?:connection )?(?<why>timed out)/,
   /\btelnet (?<host>[\w.-]+) (?<port>\d+) .*\btelnet: .*(?<why>Connection refused|timed out|No route to host)/,
   /\bConnecting to (?:\S+ \()?(?<host>\d[\d.]+):(?<port>\d+)\)? .*\bwget: .*(?<why>Connection refused|timed out|No route to host)/,
 ];
 
 export function clientErrors(lines: readonly string[]): readonly ClientError[] {
+  const resolver = onceAsked(() => {
+    const servers = new Set(lines.flatMap(line => /^\s*nameserver\s+(\d[\d.]+)\s*$/.exec(line)?.[1] ?? []));
+    return servers.size === 1 ? [...servers][0] : undefined;
+  });
   return lines.flatMap((line, at) => {
     if (!mayFail.test(line)) return [];
     const text = undecorate(line).trim();
     const below = [text, ...lines.slice(at + 1, at + 4)].join(' ');
     const found = [...forms.map(form => form.exec(text)), ...brokenForms.map(form => form.exec(below))].find(one => one !== null);
-    const {host, port = '53', why = ''} = found?.groups ?? {};
-    return host === undefined ? [] : [{host, port: Number(port), why: why.replace(/\.$/, '')}];
+    const {host = resolver(), port = '53', why = ''} = found?.groups ?? {};
+    return host === undefined || found === undefined ? [] : [{host, port: Number(port), why: why.replace(/\.$/, '')}];
   });
 }
 
@@ -103,6 +109,8 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   const what = `${port} is the node port of ${own.name}`;
   if (isOwn || (/time/i.test(why) && lines.some(line => /minikube/i.test(line))))
     return `${what}, which nodes serve at their own addresses: nodes of kind, k3d, Docker Desktop and minikube are containers or virtual machines, to which ${host} does not lead from this host. extraPortMappings of kind, minikube service NAME --url or kubectl port-forward do`;
+  if (/no route/i.test(why))
+    return `${what}, and "no route to host" is the answer of a firewall on ${host} or before it (REJECT with icmp-host-prohibited, as firewalld and iptables-services write it), or no host has the address: rules of INPUT and FORWARD there must accept what comes for it`;
   return /time/i.test(why)
     ? `${what}, and packets to ${host} or the answers are lost: by a firewall before the node, or by its rules, which iptables-save of this node shows`
     : refusedBy(error, what, listed.endpoints.get(own.name));

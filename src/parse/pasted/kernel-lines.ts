@@ -1,5 +1,9 @@
 import {joinHostPort} from '../../model/address.ts';
+import {uniqueBy} from '../../model/lists.ts';
+import type {Ruleset} from '../../model/ruleset.ts';
 import {parseSysctls} from '../network-facts.ts';
+import type {PacketFact} from './captured-packets.ts';
+import {endsOfTraces} from './traced-packets.ts';
 
 /** Lines of `sysctl` about forwarding, with the last value of each; null if there are none. Those of a pod are its own. */
 export function listedSwitches(lines: readonly string[]): string | null {
@@ -18,8 +22,27 @@ export function listedSwitches(lines: readonly string[]): string | null {
   return values.size === 0 ? null : [...values].map(([name, value]) => `${name} = ${value}\n`).join('');
 }
 
+/** What stops packets before any rule of a Service is asked for, or after it. Most telling first. */
+export function stoppedInKernel(
+  lines: readonly string[],
+  switches: string,
+  {hasSix = false, rulesets = []}: {readonly hasSix?: boolean; readonly rulesets?: readonly Ruleset[]} = {},
+): readonly PacketFact[] {
+  const told = (texts: readonly string[]): readonly PacketFact[] => texts.map(text => ({text, about: []}));
+  return [
+    ...endsOfTraces(lines, rulesets),
+    ...uniqueBy(stoppedPackets(lines), ({text}) => text).slice(0, maxStopped),
+    ...refusingHosts(lines),
+    ...told(isTableFull(lines) ? ['the kernel drops packets of new connections, since its table of connections is full'] : []),
+    ...told(switchedOff(switches, {hasSix})),
+  ];
+}
+
+/** Of packets that a log names: clients try again from other ports. */
+const maxStopped = 3;
+
 /** What `listedSwitches` shows to be off, of the families that the node has rules of. */
-export function switchedOff(switches: string, {hasSix}: {readonly hasSix: boolean}): readonly string[] {
+function switchedOff(switches: string, {hasSix}: {readonly hasSix: boolean}): readonly string[] {
   const values = parseSysctls(switches) ?? new Map<string, string>();
   const forwarding = ['net.ipv4.ip_forward', ...(hasSix ? ['net.ipv6.conf.all.forwarding'] : [])].filter(name => values.get(name) === '0');
   return [
@@ -44,19 +67,11 @@ const maxBelow = 4;
 const switchLine =
   /^\s*(net\.(?:ipv4\.(?:ip_forward|conf\.all\.route_localnet)|ipv6\.conf\.all\.forwarding|bridge\.bridge-nf-call-ip6?tables|netfilter\.nf_conntrack_(?:count|max)))\s*=\s*(\d+)\s*$/;
 
-/** A packet that a firewall stopped, as the kernel logs it. */
-interface StoppedPacket {
-  readonly source: string;
-  readonly destination: string;
-  /** In words, with what the firewall writes before it. */
-  readonly text: string;
-}
-
 /**
  * `[UFW BLOCK] IN=cni0 OUT=eth0 … SRC=10.42.0.8 DST=192.168.1.10 … PROTO=TCP SPT=1 DPT=6443`: those that pods send or get, or that are for
  * Kubernetes. What scans the node is stopped everywhere.
  */
-export function stoppedPackets(lines: readonly string[]): readonly StoppedPacket[] {
+function stoppedPackets(lines: readonly string[]): readonly PacketFact[] {
   return lines.flatMap(line => {
     if (!line.includes(' SRC=')) return [];
     const [, prefix = '', into = '', out = '', rest] = /([^\s\]:]*\[?[^\]:]*)\]?:?\s*IN=(\S*) OUT=(\S*)(.*)/.exec(line) ?? [];
@@ -71,7 +86,7 @@ export function stoppedPackets(lines: readonly string[]): readonly StoppedPacket
     const by = [into === '' ? '' : `in by ${into}`, out === '' ? '' : `out by ${out}`].filter(part => part !== '').join(', ');
     const words = prefix.replace(/^.*\[/, '').trim();
     const text = `a firewall stops ${field('PROTO').replace(/^4$/, 'IPIP')} ${source} → ${to} (${by}), as its log line "${words}" says`;
-    return [{source, destination: to, text}];
+    return [{text, about: [to]}];
   });
 }
 
@@ -81,14 +96,14 @@ function isPortOfKubernetes(port: number): boolean {
   return (port >= 30_000 && port <= 32_767) || [6443, 16_443, 10_250, 8472, 4789, 179, 9345].includes(port);
 }
 
-/** Hosts whose rules refuse packets, in words too, as tcpdump shows their answers: firewalls answer so, and no kernel by itself. */
-export function refusingHosts(lines: readonly string[]): readonly {readonly host: string; readonly text: string}[] {
+/** Hosts whose rules refuse packets, as tcpdump shows their answers: firewalls answer so, and no kernel by itself. */
+function refusingHosts(lines: readonly string[]): readonly PacketFact[] {
   const hosts = lines.flatMap(line =>
     !line.includes('admin prohibited') ? [] : (/\bIP6? (\S+) > \S+: ICMP6?\b.* unreachable - admin prohibited/.exec(line)?.[1] ?? []),
   );
   return [...new Set(hosts)].map(host => ({
-    host,
-    text: `${host} answers with "admin prohibited": a rule with REJECT on that host stops the packets`,
+    text: `${host} answers with "admin prohibited": a rule with REJECT on that host stops the packets (icmp-host-prohibited or icmp-admin-prohibited, as firewalld and iptables-services write it)`,
+    about: [host],
   }));
 }
 
@@ -117,7 +132,7 @@ const networkOf = (address: string): string => address.split('.', 2).join('.');
 const isPrivate = /^(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\./;
 
 /** Whether the kernel had no place for another connection. */
-export function isTableFull(lines: readonly string[]): boolean {
+function isTableFull(lines: readonly string[]): boolean {
   if (lines.some(line => line.includes('nf_conntrack: table full, dropping packet'))) return true;
   const switches = listedSwitches(lines) ?? '';
   const [count = 0, max = 1] = ['count', 'max'].map(name => Number(new RegExp(`nf_conntrack_${name} = (\\d+)`).exec(switches)?.[1]));

@@ -107,8 +107,7 @@ const noEndpoints = /^\s*((?:[a-z0-9-]+\s+)?[a-z0-9-]+)\s+(<none>)\s+\d+[smhdy]\
 export function listedObjects(lines: readonly string[]): readonly string[] | null {
   const rows = rowsOf(lines);
   const {empty, faults, selectors, notReady, headless} = listedIn(lines);
-  if (rows.length === 0 && empty.size === 0 && faults.length === 0 && !described(lines).some(({endpoints}) => endpoints !== null))
-    return null;
+  if (rows.length === 0 && empty.size === 0 && !described(lines).some(({endpoints}) => endpoints !== null)) return null;
   const pending = rows.filter(({field}) => field('EXTERNAL-IP') === '<pending>');
   const balancers = podsIn(lines).filter(({name, isReady}) => name.startsWith('svclb-') && !isReady);
   const placed = Map.groupBy(pending, ({name}) => balancers.some(pod => pod.name.startsWith(`svclb-${name.split('/').at(-1)}-`)));
@@ -142,7 +141,6 @@ export function listedObjects(lines: readonly string[]): readonly string[] | nul
       'no endpoint: it is headless, so that its name has no address, and kube-proxy has no rule for it',
     ),
     ...also.slice(0, 2),
-    ...faults.map(text => `${text[0]?.toUpperCase()}${text.slice(1)}`),
     ...told(
       namesOf(placed.get(true)),
       `ServiceLB of k3s gives no address, since its pod ${someOf(balancers.map(({name, status}) => `${name} is ${status}`))}: mostly another Service of type LoadBalancer has the port (traefik has 80 and 443), or a program of the node. kubectl describe pod says which`,

@@ -20,7 +20,9 @@ export function mixedRanges(
   };
   // The first address of the range of Services is that of default/kubernetes.
   const asked = lines.flatMap(line => /\bdial tcp (\d+\.\d+\.\d+\.1):443: /.exec(line)?.[1] ?? []);
-  const own = [...services, {name: 'default/kubernetes', clusterIPs: asked}].flatMap(({name, clusterIPs}) =>
+  const listed = [...services, {name: 'default/kubernetes', clusterIPs: asked}];
+  const named = namedIPs(lines).filter(ip => !listed.some(({clusterIPs}) => clusterIPs.includes(ip)));
+  const own = [...listed, {name: 'a cluster IP, as the text says', clusterIPs: named}].flatMap(({name, clusterIPs}) =>
     clusterIPs.flatMap(ip => held(ip, `${ip} (${name})`)),
   );
   const pods = podsIn(lines).flatMap(({name, status, ip}) => (status === 'Running' ? held(ip, `pod ${name} has ${ip}`) : []));
@@ -73,6 +75,16 @@ export function mixedRanges(
   return [...new Set([...outside, ...mixed, ...taken, ...shared.slice(0, 1)])];
 }
 
+/** Addresses that words of the text call a cluster IP: after these on their line, or in the command below it. */
+function namedIPs(lines: readonly string[]): readonly string[] {
+  return lines.flatMap((line, at) => {
+    const [rest] = /\b(?:cluster|service)[- ]?ip(?![\w"']*:| range).*/i.exec(line) ?? [];
+    if (rest === undefined || /\bNAME\b|-A KUBE-|\/\*/.test(line)) return [];
+    const command = lines.slice(at + 1, at + 4).find(text => /[$#]\s+(?:curl|ping|telnet|wget|nc)\s/.test(text)) ?? '';
+    return /(?<![\d.])\d+\.\d+\.\d+\.\d+(?![\d./])/.exec(rest + command)?.[0] ?? [];
+  });
+}
+
 function overlap(one: Cidr, other: Cidr): boolean {
   const holds = (cidr: Cidr, {family, base}: Cidr): boolean => contains(cidr, {family, value: base});
   return holds(one, other) || holds(other, one);
@@ -85,7 +97,7 @@ export const nodeRow = /^\s*(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d\S*(?:\s+(
 
 /** The values that a ConfigMap, `/configz` or the command line of kube-proxy gives to a setting; empty if the text has none of them. */
 export function settingsIn(lines: readonly string[], field: string, flag: string): readonly string[] {
-  const isOfKubeProxy = lines.some(line => /KubeProxyConfiguration|kubeproxy\.config\.k8s\.io/.test(line));
+  const isOfKubeProxy = lines.some(line => /kube-?proxy\w*Configuration|kubeproxy\.config\.k8s\.io/i.test(line));
   const ofFile = new RegExp(`(?:^\\s*|[{,]\\s*")${field}"?: *"?([^\\s"}]*)`);
   const ofFlag = new RegExp(`\\b(?:kube-|hyperkube )proxy\\b.* --${flag}[= ]"?([^\\s"}]*)`);
   return lines.flatMap(line => (isOfKubeProxy ? ofFile.exec(line)?.[1] : undefined) ?? ofFlag.exec(line)?.[1] ?? []);

@@ -1,6 +1,7 @@
 import {type Cidr, parseCidr} from '../../model/address.ts';
 import {someOf} from '../../model/text.ts';
 import {ipvsDevice} from '../ipvs/kube-ipvs0.ts';
+import type {Listed} from './listed-objects.ts';
 
 /**
  * Puts what `ipset list` prints into the words of `ipset save`, line by line. A list with fewer members than it says is left out: it is not
@@ -38,18 +39,41 @@ export function listedDevice(lines: readonly string[]): string | null {
   const rest = lines.slice(start + 1);
   const end = rest.findIndex(line => !/^\s*(?:link\/|inet6? |valid_lft |altname )/.test(line));
   const own = end < 0 ? rest : rest.slice(0, end);
-  if (end >= 0 && /^\s*(?:\.{3,}|…)/.test(rest[end] ?? '')) return null;
+  // A text may end before the line with the hardware address, which each interface has.
+  if (own.length === 0 || (end >= 0 && /^\s*(?:\.{3,}|…)/.test(rest[end] ?? ''))) return null;
   const addresses = own.flatMap(line => /^\s*inet6? ([\da-f.:]+)\/(\d+)/.exec(line)?.slice(1, 3) ?? []);
   const infos = addresses.flatMap((local, at) => (at % 2 === 0 ? [{local, prefixlen: Number(addresses[at + 1])}] : []));
   return JSON.stringify([{ifname: ipvsDevice, addr_info: infos}]);
 }
 
-/** What the kernel says of virtual servers: `IPVS: rr: TCP 10.96.33.7:80 - no destination available`. Null if it says nothing. */
-export function unservedIn(lines: readonly string[]): string | null {
+/** What the kernel says of virtual servers: `IPVS: rr: TCP 10.96.33.7:80 - no destination available`. */
+export function unservedIn(lines: readonly string[]): readonly string[] {
   const servers = new Set(lines.flatMap(line => /\bIPVS: \w+: (\w+ \S+:\d+) - no destination available/.exec(line)?.[1] ?? []));
-  if (servers.size === 0) return null;
-  return `the virtual server ${someOf([...servers])} has no real server that takes connections: there is none, or all have the weight 0`;
+  return servers.size === 0
+    ? []
+    : [
+        `the virtual server ${someOf([...servers])} has no real server that takes connections: there is none, or all have the weight 0 (ipvsadm -Ln)`,
+      ];
 }
+
+/** Endpoints that the log of kube-proxy gives to a Service port at last, and that no list of its endpoints has. */
+export function besideLog(lines: readonly string[], {endpoints, ready}: Pick<Listed, 'endpoints' | 'ready'>): readonly string[] {
+  const last = new Map<string, string>();
+  for (const line of lines) {
+    const [, name, ends = ''] = loggedEndpoints.exec(line) ?? [];
+    if (name !== undefined) last.set(name, ends);
+  }
+  return [...last].flatMap(([name, ends]) => {
+    const [service = ''] = name.split(':');
+    const list = [service, service.split('/')[1] ?? ''].flatMap(key => (ready.has(key) ? (endpoints.get(key) ?? []) : []))[0];
+    const stale = ends.split(/[\s,"]+/).filter(end => end !== '' && list?.has(end) === false);
+    return list === undefined || stale.length === 0
+      ? []
+      : `kube-proxy takes ${someOf(stale)} for an endpoint of ${name}, as its log says, and the list of endpoints has ${someOf([...list])}: it does not follow the API server, or the list is newer than the log`;
+  });
+}
+
+const loggedEndpoints = /[Ss]etting endpoints for (?:service port name" portName=)?\\?"([\w./:-]+)\\?"(?: to |.* endpoints=)\[([^\]]*)\]/;
 
 /** A row of `ip route` or `route -n`. */
 interface ListedRoute {

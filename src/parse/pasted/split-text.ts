@@ -4,14 +4,13 @@ import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
-import {capturedPackets, waitingConnections} from './captured-packets.ts';
+import {packetsOf} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
 import {type ClientError, clientErrors, refusedClients} from './client-errors.ts';
 import {listedIn, listedObjects} from './listed-objects.ts';
 import {listedSettings} from './listed-ranges.ts';
-import {endOfTrace, tracedPackets} from './traced-packets.ts';
-import {isTableFull, listedSwitches, refusingHosts, stoppedPackets, switchedOff} from './kernel-lines.ts';
-import {asSavedSets, listedDevice, unservedIn} from './listed-state.ts';
+import {listedSwitches, stoppedInKernel} from './kernel-lines.ts';
+import {asSavedSets, besideLog, listedDevice, unservedIn} from './listed-state.ts';
 import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate, withoutRowMark} from '../iptables/pasted-text.ts';
 
 /** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump` says why). */
@@ -33,9 +32,8 @@ export function noDump(content: Buffer): string {
 /** What a text without rules shows; null if nothing that is known. */
 export function answerOfText(content: Buffer): string | null {
   const lines = unquoted(content.toString('utf8', 0, maxShown).split('\n'));
-  const row = lines.findIndex(line => isRow.test(undecorate(line)));
-  if (row >= 0)
-    return `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it${endingRow(lines)}${samePortText(lines)}`;
+  const rows = unnamedRows(lines);
+  if (rows?.tells === true) return rows.text;
   const log = logOfKubeProxy(lines);
   const failure = log === null ? '' : troubleIn(log);
   if (typeof failure !== 'string')
@@ -47,29 +45,30 @@ export function answerOfText(content: Buffer): string | null {
       : troubleIn(lines.filter(line => /\bKUBE-[A-Z]/.test(line) && /\b(?:[Ff]ailed|[Ee]rror)\b/.test(line)).join('\n'));
   if (typeof ofCommand !== 'string')
     return `has no rules, and what a command says: ${ofCommand.line.trim()} (${ofCommand.failure.cause}). What the rules are, iptables-save or nft list ruleset prints`;
-  const refused = refusedElements(lines);
-  if (refused.length > 0)
-    return `has elements of the maps of kube-proxy without their tables: ${someOf(refused)}: for kube-proxy without an endpoint, or without one on this node. What the node does, nft list table ip kube-proxy prints`;
-  const unserved = unservedIn(lines);
   const objects = listedObjects(lines);
+  const listed = listedIn(lines);
+  const clients = refusedClients(lines, listed);
+  const [client] = clients.length > 0 ? [] : clientErrors(lines);
+  const unreached = client === undefined ? null : unreachedText(client, lines);
   const facts = [
-    ...(unserved === null ? [] : [`${unserved} (ipvsadm -Ln)`]),
-    ...tracedPackets(lines).map(packet => endOfTrace(packet, [])),
-    ...[...stoppedPackets(lines), ...refusingHosts(lines)].map(({text}) => text),
-    ...(isTableFull(lines) ? ['the table of connections is full, and the kernel drops packets of new ones'] : []),
-    ...switchedOff(listedSwitches(lines) ?? '', {hasSix: false}),
+    ...refusedElements(lines),
+    ...unservedIn(lines),
+    ...stoppedInKernel(lines, listedSwitches(lines) ?? '').map(({text}) => text),
     ...commandAnswers(lines),
-    ...[...capturedPackets(lines), ...waitingConnections(lines, lines.join('\n'))].map(({text}) => text),
-    ...refusedClients(lines, listedIn(lines)),
+    ...packetsOf(lines, lines.join('\n')).map(({text}) => text),
+    ...clients,
+    ...besideLog(lines, listed),
+    ...listed.faults,
   ];
-  if (facts.length > 0) return `has no rules, and shows: ${[...new Set([...facts, ...(objects ?? [])])].slice(0, maxFacts).join('. ')}`;
+  const what = rows === null ? 'has no rules, and shows: ' : `${rows.text}. The text shows: `;
+  const beside = [...(objects ?? []), ...(unreached === null ? [] : [`A program ${unreached}`])];
+  if (facts.length > 0) return what + [...new Set([...facts, ...beside])].slice(0, maxFacts).join('. ');
+  if (rows !== null) return rows.text;
   const ofLog = (said: string): string =>
     `is a log of kube-proxy alone, ${said}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
   if (failure !== '') return ofLog(`in which no failure is known. Its last error is: ${failure}${shortenedText([failure])}`);
-  const [client] = clientErrors(lines);
-  const unreached = client === undefined ? null : unreachedText(client);
   if (objects !== null)
-    return `is what kubectl prints, without rules. ${[...objects, ...(unreached === null ? [] : [`A program ${unreached}`])].map(text => `${text}. `).join('')}To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
+    return `is what kubectl prints, without rules. ${beside.map(text => `${text}. `).join('')}To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
   const settings = listedSettings(lines);
   if (unreached !== null)
     return `shows a program that ${unreached}. ${settings === null ? '' : `The text ${settings}. `}What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
@@ -77,6 +76,8 @@ export function answerOfText(content: Buffer): string | null {
   if (settings !== null) return settings;
   const shortened = shortenedText(lines.filter(line => /\bkube-proxy\[\d+\]: /.test(line)));
   if (shortened !== '') return `has lines of a log of kube-proxy.${shortened}`;
+  if (lines.some(line => /^\s*(?:Members:|add KUBE-\S+ )/.test(line)))
+    return 'lists sets (ipset) alone: what is done to their members, rules of iptables-save ask for, and where IPVS sends it, ipvsadm -Ln lists';
   if (listedDevice(lines) !== null)
     return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
   return null;
@@ -90,11 +91,15 @@ function unquoted(lines: readonly string[]): readonly string[] {
   });
 }
 
-function unreachedText({host, port, why}: ClientError): string {
+function unreachedText({host, port, why}: ClientError, lines: readonly string[]): string {
   const asked = joinHostPort(host, port);
   const program = programs[port] === undefined ? '' : `, the port of ${programs[port]}`;
-  return `does not reach ${asked} (${why})${program}: ${meaningOf(why)}${/\.0\.1:443$/.test(asked) ? ofKubernetes : ''}`;
+  const isPinged = lines.some(line => line.includes(` bytes from ${host}:`));
+  return `does not reach ${asked} (${why})${program}: ${isPinged ? answersPing : meaningOf(why)}${/\.0\.1:443$/.test(asked) ? ofKubernetes : ''}`;
 }
+
+const answersPing =
+  'it answers ping, so that packets find it (in IPVS mode each node has the cluster IPs itself): nothing listens on that port, a firewall or a NetworkPolicy stops what is sent there, or checksums are wrong in a tunnel (ethtool -K flannel.1 tx-checksum-ip-generic off)';
 
 /** The first address of the usual ranges of Services. */
 const ofKubernetes =
@@ -114,7 +119,7 @@ function meaningOf(why: string): string {
   if (/refused/i.test(why)) return 'nothing listens there, or a rule refuses, as kube-proxy does for a Service without endpoints';
   return /no route to host/i.test(why)
     ? 'a firewall refuses (REJECT with icmp-host-prohibited, as firewalld does), or no host has the address'
-    : 'packets or their answers are lost on the way, mostly by a firewall between the two';
+    : 'packets or their answers are lost on the way, by a firewall, a NetworkPolicy or the network plugin';
 }
 
 /** systemctl shortens lines at the end, and journalctl in the middle. */
@@ -126,11 +131,23 @@ function shortenedText(lines: readonly string[]): string {
 
 /** `10.96.1.1 . tcp . 80 comment "shop/web:http" : goto reject-chain`, as `nft list ruleset | grep` leaves it. */
 function refusedElements(lines: readonly string[]): readonly string[] {
-  return lines.flatMap(line => {
+  const refused = lines.flatMap(line => {
     const [, protocol = '', port = '', name, verdict = ''] =
       /(?:^|[\s{,])(?:\S+ \. )?(tcp|udp|sctp) \. (\d+) comment "([\w.-]+\/[\w.:-]+)" : (goto reject-chain|drop)\b/.exec(line) ?? [];
     return name === undefined ? [] : `${name} (${protocol} ${port}) is ${verdict === 'drop' ? 'dropped' : 'refused'}`;
   });
+  return refused.length === 0
+    ? []
+    : [`in elements of the maps of kube-proxy, ${someOf(refused)}: for kube-proxy without an endpoint, or without one on this node`];
+}
+
+/** Rows of `iptables -L` without the heading that names their chain, and whether one tells something by itself; null if there is none. */
+function unnamedRows(lines: readonly string[]): {readonly text: string; readonly tells: boolean} | null {
+  const row = lines.findIndex(line => isRow.test(undecorate(line)));
+  if (row < 0) return null;
+  const told = endingRow(lines) + samePortText(lines);
+  const text = `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it${told}`;
+  return {text, tells: told !== ''};
 }
 
 /** Of rows without a chain: one that ends the path of every packet. */
@@ -197,6 +214,7 @@ function splitText(content: Buffer): PastedFiles {
     put(kubeProxyLog, logOfKubeProxy(lines));
   }
   put('ipset-save', linesOf(parts.ipset));
+  if (files.size === 1 && files.has('ipset-save')) return new Map();
   if (files.size > 0) {
     put('kube-ipvs0.json', listedDevice(lines));
     put('sysctls', listedSwitches(lines));
@@ -246,7 +264,7 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
     lines.some(
       line =>
         /kube-proxy.*\blogs?\b|\blogs?\b.*kube-proxy/.test(line) ||
-        (isLogLine.test(line) && /kube-proxy|prox[iy]|server_(?:others|linux)\.go|graceful_termination/.test(line)) ||
+        (isLogLine.test(line) && /kube-proxy|prox[iy]|server_(?:others|linux)\.go|graceful_termination|ipset\.go/.test(line)) ||
         isFrame.test(line) ||
         isRuleOfNft.test(line),
     );

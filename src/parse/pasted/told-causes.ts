@@ -36,6 +36,10 @@ plugin/loop: (?:Loop \(\S+ -> :\d+\) detected|Seen .* loop detected)
   CoreDNS forwards names outside of the cluster to $1, and gets no answer ($2): forward in the Corefile, or the resolv.conf that it reads, must name servers that pods reach (through the masquerading of the network plugin), and not the Service of CoreDNS itself
 (?:dial tcp|connect to) (\d+\.\d+\.\d+\.\d+)(?::| port )\d+.*?[Nn]etwork is unreachable
   no route leads to $1 where the client runs: the kernel refuses packets before it asks any rule. The node or pod needs a default route, wherever it leads (ip route)
+plugin/(?:errors|loop)?.*\bno next plugin found
+  CoreDNS has nothing to forward names outside of the cluster to: its Corefile has no forward (or proxy), so that it answers SERVFAIL for them
+Using interface with name \S+ and address (10\.0\.2\.15)\b|public-ip[=:]\s*"?(10\.0\.2\.15)\b|\b(10\.0\.2\.15)\b.*\bflannel
+  flannel takes 10.0.2.15 for the address of a node, which each machine of VirtualBox has behind its NAT: pods of other nodes are not reached. --iface of flannel must name the interface by which nodes reach each other
 [Ss]ervice "?([\w.-]+/[\w.-]+)"? does not have any active [Ee]ndpoint
   $1 has no ready endpoint, as the ingress controller says, which answers 503: no pod that its selector matches is ready (kubectl get pods --show-labels)
 (?:[Ee]rror (?:getting|obtaining) (?:Endpoints for )?Service|service) "?([\w.-]+/[\w.-]+)"?.*? (?:no object matching key|was not found|does not exist)
@@ -137,7 +141,10 @@ const told: readonly ToldCause[] = [
     (namespace = '', name = '') =>
       `${namespace === '' ? '' : `${namespace}/`}${name} has no ready endpoint, and the API server finds none to connect to: no pod that its selector matches is ready`,
   ],
-  [/(?:can ?no?t|can't|unable to|not able to) ping (?:a |the |my )?(?:cluster|service)[ -]?ips?\b/i, withoutPing],
+  [
+    /(?:can ?no?t|can't|unable to|not able to) ping (?:a |the |my )?(?:cluster|service)[ -]?ips?\b|\b(?:cluster|service)[ -]?ips?\b.{0,60}?\bnot (?:\w+ )?(?:ping|respond\w* to ping|answer\w* ping)/i,
+    withoutPing,
+  ],
   [/\breply from unexpected source: (\S+)#\d+, expected (\S+)#\d+/, untranslatedText],
   ...[...knownLines.matchAll(/^(\S.*)\n {2}(.*)$/gm)].map(([, pattern = '', text = '']): ToldCause => [new RegExp(pattern), text]),
 ];
@@ -151,7 +158,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |has no endpoints|curl .*(?:localhost|127)/;
+  /is forbidden: User|no next plugin|10\.0\.2\.15|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |has no endpoints|curl .*(?:localhost|127)/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {

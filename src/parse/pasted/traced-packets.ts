@@ -1,9 +1,11 @@
 import {joinHostPort} from '../../model/address.ts';
+import {uniqueBy} from '../../model/lists.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {undecorate} from '../iptables/pasted-text.ts';
+import type {PacketFact} from './captured-packets.ts';
 
 /** A packet that the kernel traced (target TRACE, `nft monitor trace`): where its last line stands. */
-export interface TracedPacket {
+interface TracedPacket {
   /** As it came, and as it was last seen; null where no line shows it. */
   readonly first: TracedTuple | null;
   readonly last: TracedTuple | null;
@@ -24,8 +26,21 @@ interface TracedTuple {
   readonly destination: string;
 }
 
+/** Where the traces of packets end, and the rule or policy there. */
+export function endsOfTraces(lines: readonly string[], rulesets: readonly Ruleset[]): readonly PacketFact[] {
+  const all = tracedPackets(lines);
+  // A packet always leaves the chains of kube-proxy in table nat: the text ends there, and not the trace.
+  const whole = all.filter(({table, chain}) => !(table === 'nat' && chain.startsWith('KUBE-')));
+  const opening = whole.filter(({passedNat}) => passedNat);
+  const told = (opening.length > 0 ? opening : whole).map(packet => ({
+    text: endOfTrace(packet, rulesets),
+    about: packet.first === null ? [] : [packet.first.destination],
+  }));
+  return uniqueBy(told, ({text}) => text);
+}
+
 /** The packets that lines of a trace show, each with its last line. */
-export function tracedPackets(lines: readonly string[]): readonly TracedPacket[] {
+function tracedPackets(lines: readonly string[]): readonly TracedPacket[] {
   const packets = new Map<string, TracedPacket>();
   for (const line of lines) {
     if (!/TRACE: |trace id /.test(line)) continue;
@@ -86,7 +101,7 @@ function stepOfNft(line: string): TraceLine | null {
 }
 
 /** Where the trace ends, in words; with the rule or policy there, where the text has it too. */
-export function endOfTrace({first, last, table, chain, step, rule, text, ...packet}: TracedPacket, rulesets: readonly Ruleset[]): string {
+function endOfTrace({first, last, table, chain, step, rule, text, ...packet}: TracedPacket, rulesets: readonly Ruleset[]): string {
   const whole = rulesets.map(({tables}) => tables.get(table)?.chains.get(chain)).find(found => found !== undefined);
   const known = rule === null || whole?.complete !== true ? undefined : whole.rules()[rule - 1]?.text;
   const policy = whole?.policy ?? /\b(?:drop|accept|DROP|ACCEPT)\b/.exec(text)?.[0];
