@@ -12,8 +12,7 @@ import {readNft} from '../nftables/nft-rules.ts';
 import {iptablesServices} from './iptables-services.ts';
 import {nftServices} from './nft-services.ts';
 import {entryTrace, type ShownPath, type ShownPick, unseenEntry} from './shown-port.ts';
-import {contains, parseAddress, parseCidr} from '../../model/address.ts';
-import {pushTo} from '../../model/lists.ts';
+import {contains, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
 import {matchOptionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
@@ -169,7 +168,7 @@ export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets}: S
     rulesets.flatMap(ruleset => keptAtOne(ruleset, lines)),
     lackedLoops(lines, ipsetsOf(node), traces),
     silentServers(lines),
-    stuckConnections(lines, listed),
+    stuckConnections(fileText(node, node.files.includes('ipvsadm-part') ? 'ipvsadm-part' : 'ipvsadm-save'), listed),
     lackedServers(lines, traces),
     commandAnswers(lines),
   ].flat();
@@ -345,25 +344,18 @@ function silentServers(lines: readonly string[]): readonly string[] {
 }
 
 /** Connections that stay at real servers of weight 0, where kubectl lists another one of the virtual server and not this. */
-function stuckConnections(lines: readonly string[], {endpoints, ready}: Listed): readonly string[] {
-  if (endpoints.size === 0) return [];
-  let server = '';
-  const servers = new Map<string, {readonly real: string; readonly weight: string; readonly active: number}[]>();
-  for (const line of lines) {
-    const [, word, name = '', weight = '', active = ''] =
-      /^\s*(TCP|UDP|SCTP|->)\s+(\S+:\d+)\s+(?:Masq\s+(\d+)\s+(\d+)\s)?/.exec(line) ?? [];
-    if (word === '->') pushTo(servers, server, {real: name, weight, active: Number(active)});
-    else if (word !== undefined) server = name;
-  }
+function stuckConnections(text: string, {endpoints, ready}: Listed): readonly string[] {
   const lists = [...endpoints].flatMap(([name, list]) => (ready.has(name) ? [list] : []));
-  return [...servers].flatMap(([name, reals]) => {
-    const stuck = reals.filter(({weight, active}) => weight === '0' && active > 0);
-    const list = stuck.length === 0 ? undefined : lists.find(own => reals.some(({real}) => own.has(real)));
-    return stuck.flatMap(({real, active}) =>
-      list === undefined || list.has(real)
+  if (lists.length === 0) return [];
+  const stats = parseIpvsadmStats(text);
+  return parseIpvsadm(text).servers.flatMap(server => {
+    const list = lists.find(own => server.realServers.some(({hostPort}) => own.has(hostPort)));
+    return server.realServers.flatMap(({hostPort, weight}) => {
+      const open = stats.servers.get(serverKey(server))?.get(hostPort)?.open ?? 0;
+      return list === undefined || list.has(hostPort) || weight > 0 || open === 0
         ? []
-        : `${plural(active, 'connection')} to ${name} ${active === 1 ? 'stays' : 'stay'} at ${real}, which is none of the endpoints that kubectl lists (${someOf([...list])}): a real server of weight 0 keeps them until they end`,
-    );
+        : `${plural(open, 'connection')} to ${joinHostPort(server.address, server.port)} ${open === 1 ? 'stays' : 'stay'} at ${hostPort}, which is none of the endpoints that kubectl lists (${someOf([...list])}): a real server of weight 0 keeps them until they end`;
+    });
   });
 }
 

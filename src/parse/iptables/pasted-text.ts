@@ -242,7 +242,7 @@ const row = String.raw`(?: *(?:num +)?(?:pkts bytes )?target +prot opt | *(?:\d+
 const rowMark = new RegExp(
   `^\\s*(?:\\[ *\\d+\\.\\d+\\] :? ?|\\[?(?:\\d{4}-\\d\\d-\\d\\d[T ])?\\d\\d:\\d\\d:\\d\\d(?:[.,]\\d+)?(?:Z|[+-]\\d\\d:?\\d\\d)?\\]?\\s|[\\w.-]{1,60}: |(?:[\\w.-]{1,60}\\s+)?\\|\\s+|(?:\\[[^\\]]{1,60}@[^\\]]{1,60}\\]|[\\w.-]{1,60}@[\\w.-]{1,60}:\\S{1,40})[$#]\\s*)(?=${begins}|${row})`,
 );
-export function withoutRowMark(text: string): string {
+function withoutRowMark(text: string): string {
   return /^\s*[|\w[]/.test(text) && / (?:-A|:[A-Z]|Chain|\*[a-z]|-- |!?-?f |target )/.test(text) ? text.replace(rowMark, '') : text;
 }
 

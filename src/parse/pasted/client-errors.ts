@@ -1,7 +1,6 @@
 import {joinHostPort} from '../../model/address.ts';
 import {onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
-import {undecorate} from '../iptables/pasted-text.ts';
 import type {Listed, ListedService} from './listed-objects.ts';
 import {podsIn} from './listed-pods.ts';
 import {ingressPorts, loopbackListeners, namesElsewhere, policiesSay, undeclaredPorts, unusualPorts} from './object-relations.ts';
@@ -41,7 +40,7 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
   });
   return lines.flatMap((line, at) => {
     if (!mayFail.test(line)) return [];
-    const text = undecorate(line).trim();
+    const text = line.trim();
     const below = [text, ...lines.slice(at + 1, at + 4)].join(' ');
     const found = [...forms.map(form => form.exec(text)), ...brokenForms.map(form => form.exec(below))].find(one => one !== null);
     const {host = resolver(), port = '53', why = ''} = found?.groups ?? {};
@@ -146,7 +145,7 @@ function unansweredPings(lines: readonly string[], services: readonly ListedServ
       : [],
   );
   if (lost.length === 0) return [];
-  const named = lines.map(line => /^\s*(?:Address(?: \d+)?|Server|Name):\s+(\S+?)(?:[:#]53)?(?:\s|$)/.exec(undecorate(line))?.[1] ?? '');
+  const named = lines.map(line => /^\s*(?:Address(?: \d+)?|Server|Name):\s+(\S+?)(?:[:#]53)?(?:\s|$)/.exec(line)?.[1] ?? '');
   const range = (address: string): string => address.split('.', 2).join('.');
   const found = named.filter(
     (address, at) => /\.svc\b/.test(named[at - 1] ?? '') && range(address) === range(named.find(text => text !== '') ?? ''),

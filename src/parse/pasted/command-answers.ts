@@ -1,5 +1,4 @@
 import {plural, someOf} from '../../model/text.ts';
-import {undecorate} from '../iptables/pasted-text.ts';
 import {martians} from './kernel-lines.ts';
 import {podsIn} from './listed-pods.ts';
 import {nodeRow, settingsIn} from './listed-ranges.ts';
@@ -9,11 +8,7 @@ import {toldCauses, wordsOfCauses} from './told-causes.ts';
 
 /** What commands answer that print no rule, each in a few words: chains and tables that are not there, pods that do not run, counters. */
 export function commandAnswers(lines: readonly string[]): readonly string[] {
-  const at = lines.flatMap((line, index) => (telling.test(line) || wordsOfCauses.test(line) ? index : []));
-  if (at.length === 0) return [];
-  const near = new Set(at.flatMap(index => Array.from({length: maxBelow * 2 + 1}, (_, offset) => index - maxBelow + offset)));
-  // Of a long text few lines are of commands.
-  const own = lines.map((line, index) => (near.has(index) ? undecorate(line).trimEnd() : line));
+  if (!lines.some(line => telling.test(line) || wordsOfCauses.test(line))) return [];
   const readers = [
     missingRules,
     emptySearches,
@@ -28,7 +23,12 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     otherNodeNames,
     sharedAddresses,
   ];
-  return [...toldCauses([...own, ...unmetPeers(own)]), ...martians(own), ...doubledRoutes(own), ...readers.flatMap(read => read(own))];
+  return [
+    ...toldCauses([...lines, ...unmetPeers(lines)]),
+    ...martians(lines),
+    ...doubledRoutes(lines),
+    ...readers.flatMap(read => read(lines)),
+  ];
 }
 
 /** `iptables: No chain/target/match by that name.` and nft's error, each below the command that names what it asks for. */

@@ -6,7 +6,7 @@ import {someOf} from '../../model/text.ts';
 import type {Fields} from '../attempt.ts';
 import {failedProbes, podsIn, unreadyPods, unselected} from './listed-pods.ts';
 import {mixedRanges, nodeRow} from './listed-ranges.ts';
-import {undecorate, withoutFrame} from '../iptables/pasted-text.ts';
+import {withoutFrame} from '../iptables/pasted-text.ts';
 import {describedFields, fromObjects, pairsOf} from './objects-in-text.ts';
 
 /** A row of a table that kubectl prints. */
@@ -29,7 +29,7 @@ function rowsOf(lines: readonly string[]): readonly Row[] {
   return lines.flatMap((line): readonly Row[] => {
     if (heading === null && !line.includes('NAME')) return bare(line);
     if (/^[\s|+=-]+$/.test(line)) return [];
-    const text = withoutFrame(undecorate(line)).trimEnd();
+    const text = withoutFrame(line).trimEnd();
     if (/\bNAME\b/.test(text) && /\b(?:CLUSTER-IP|ENDPOINTS)\b/.test(text)) {
       heading = headingOf(text);
       return [];
@@ -115,9 +115,7 @@ export function listedObjects(lines: readonly string[]): readonly string[] | nul
     ...new Set(own.map(({name, field}) => `${name} (${field('CLUSTER-IP')}, ${field('PORT(S)')})`)),
   ];
   const told = (names: readonly string[], text: string): readonly string[] => (names.length === 0 ? [] : [`${someOf(names)}: ${text}`]);
-  const events = lines.flatMap(
-    line => /^\s*Warning\s+\w*(?:LoadBalancer|Allocation)\w*\s.*\s{2,}(\S.*?)\s*$/.exec(undecorate(line))?.[1] ?? [],
-  );
+  const events = lines.flatMap(line => /^\s*Warning\s+\w*(?:LoadBalancer|Allocation)\w*\s.*\s{2,}(\S.*?)\s*$/.exec(line)?.[1] ?? []);
   const also = [...empty].flatMap(name => {
     const [namespace = 'default'] = name.includes('/') ? name.split('/') : [];
     const [selector, unready] = [selectors.get(name) ?? '', notReady.get(name)];

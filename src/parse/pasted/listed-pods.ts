@@ -2,7 +2,7 @@ import type {PodObject} from '../../model/api-objects.ts';
 import {once} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
 import type {Fields} from '../attempt.ts';
-import {undecorate, withoutFrame} from '../iptables/pasted-text.ts';
+import {withoutFrame} from '../iptables/pasted-text.ts';
 import {describedFields, fromObjects, pairsOf} from './objects-in-text.ts';
 
 /** A row of `kubectl get pods`. */
@@ -25,7 +25,7 @@ export const podsIn = once((lines: readonly string[]): readonly ListedPod[] => {
   let asked: readonly string[] | null = null;
   return lines.flatMap(raw => {
     if (!/\d\/\d+ +[A-Z]|\bget\b/.test(raw)) return [];
-    const line = withoutFrame(undecorate(raw));
+    const line = withoutFrame(raw);
     if (/\bget\b/.test(line))
       asked = /\bpo(?:ds?)?\b.* (?:-l|--selector)[ =]?["']?([\w./-]+=[^\s"'!()]*)/.exec(line)?.[1]?.split(',') ?? null;
     const [, namespace = '', name = '', count, all, status = '', rest = ''] = podRow.exec(line) ?? [];

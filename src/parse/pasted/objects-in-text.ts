@@ -1,6 +1,5 @@
 import {once} from '../../model/once.ts';
 import {attempt, type Fields, isObject} from '../attempt.ts';
-import {undecorate} from '../iptables/pasted-text.ts';
 import {readYaml} from '../yaml-text.ts';
 
 /** What is made of the objects that a text has as YAML or JSON. Their fields may hold anything: one of which nothing can be made is left out. */
@@ -152,9 +151,8 @@ const bareLabel =
 export const describedFields = once((lines: readonly string[]): readonly ReadonlyMap<string, string>[] => {
   const found: Map<string, string>[] = [];
   let last = '';
-  for (const line of lines) {
-    if (!line.includes(':') && !(last === 'Labels' && line.includes('='))) continue;
-    const text = undecorate(line);
+  for (const text of lines) {
+    if (!text.includes(':') && !(last === 'Labels' && text.includes('='))) continue;
     const more = last === 'Labels' ? /^\s+([\w./-]+=\S*)\s*$/.exec(text)?.[1] : undefined;
     const [, field = more === undefined ? '' : last, value = more ?? ''] = describedField.exec(text) ?? [];
     if (field !== '' || /^\s*(?:> )?\w+:/.test(text)) last = field;

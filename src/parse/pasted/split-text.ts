@@ -11,7 +11,7 @@ import {listedIn, listedObjects} from './listed-objects.ts';
 import {listedSettings} from './listed-ranges.ts';
 import {listedSwitches, stoppedInKernel} from './kernel-lines.ts';
 import {asSavedSets, besideLog, listedDevice, unservedIn} from './listed-state.ts';
-import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate, withoutRowMark} from '../iptables/pasted-text.ts';
+import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
 /** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump` says why). */
 export function snapshotOfText(origin: string, content: Buffer): Snapshot | null {
@@ -31,7 +31,7 @@ export function noDump(content: Buffer): string {
 
 /** What a text without rules shows; null if nothing that is known. */
 export function answerOfText(content: Buffer): string | null {
-  const lines = unquoted(content.toString('utf8', 0, maxShown).split('\n'));
+  const lines = plainLines(content.toString('utf8', 0, maxShown).split('\n'));
   const rows = unnamedRows(lines);
   if (rows?.tells === true) return rows.text;
   const log = logOfKubeProxy(lines);
@@ -83,10 +83,11 @@ export function answerOfText(content: Buffer): string | null {
   return null;
 }
 
-/** Without the marks of who answers to a letter, of tools that name a time or a host, and of code within a line. */
-function unquoted(lines: readonly string[]): readonly string[] {
+/** Without what pages, letters and terminals put around the lines of a text, and without the marks of code within a line. */
+function plainLines(lines: readonly string[]): readonly string[] {
   return lines.map(line => {
-    const text = withoutRowMark(line.startsWith('>') ? line.replace(/^(?:> ?)+/, '') : line);
+    if (/^\s*```/.test(line)) return line;
+    const text = undecorate(line.startsWith('>') ? line.replace(/^(?:> ?)+/, '') : line);
     return /^ *`[^`]|[^`]` *$/.test(text) ? text.replace(/^ *`(?=[^`])/, '').replace(/(?<=^[^`]*)` *$/, '') : text;
   });
 }
@@ -143,7 +144,7 @@ function refusedElements(lines: readonly string[]): readonly string[] {
 
 /** Rows of `iptables -L` without the heading that names their chain, and whether one tells something by itself; null if there is none. */
 function unnamedRows(lines: readonly string[]): {readonly text: string; readonly tells: boolean} | null {
-  const row = lines.findIndex(line => isRow.test(undecorate(line)));
+  const row = lines.findIndex(line => isRow.test(line));
   if (row < 0) return null;
   const told = endingRow(lines) + samePortText(lines);
   const text = `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it${told}`;
@@ -152,7 +153,7 @@ function unnamedRows(lines: readonly string[]): {readonly text: string; readonly
 
 /** Of rows without a chain: one that ends the path of every packet. */
 function endingRow(lines: readonly string[]): string {
-  const at = lines.findIndex(line => isEndingRow.test(undecorate(line)));
+  const at = lines.findIndex(line => isEndingRow.test(line));
   if (at < 0) return '';
   return `. The row on line ${at + 1} stops every packet that comes to it, as firewalld and iptables-services write it: rows after it in its chain, such as those that accept packets of pods, are never met`;
 }
@@ -162,8 +163,7 @@ const isEndingRow =
 
 /** Of rows without a chain: those that send one port to different places. In one chain the first wins. */
 function samePortText(lines: readonly string[]): string {
-  const rows = lines.flatMap((line, at) => {
-    const text = undecorate(line);
+  const rows = lines.flatMap((text, at) => {
     const to = / to:(\S+)/.exec(text)?.[1] ?? /\b(?:CNI-DN-[\da-f]+|KUBE-(?:SVC|EXT|XLB)-[A-Z2-7]{16})\b/.exec(text)?.[0];
     const port = /\b(tcp|udp|sctp)\b.* (?:dpt:|dports )(\d+)\b/.exec(text)?.slice(1, 3).toReversed().join('/');
     return to === undefined || port === undefined || !isRow.test(text) ? [] : [{port, to, line: at + 1}];
@@ -195,11 +195,11 @@ function splitText(content: Buffer): PastedFiles {
   if (isPlainDump(content) && !otherTools.some(sign => content.indexOf(sign) >= 0)) return new Map([[dumpFile(content), content]]);
   const text = content.toString('utf8');
   const json = jsonOf(text);
-  const lines = asSavedSets(unquoted((breaksLines(text) ? text.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : text).split('\n')));
+  const lines = asSavedSets(plainLines((breaksLines(text) ? text.replace(/<br\s*\/?>(?=[^\n])/gi, '\n') : text).split('\n')));
   const parts = partLines(json === null ? lines : lines.map(() => ''));
   const files = new Map<string, Buffer>();
-  const isRule = (line: string): boolean => isRuleLine.test(undecorate(line)) || isEntryRow(undecorate(line));
-  if (parts.rules.some(isRule) || holdsRowsOfCommand(parts.rules.map(undecorate))) {
+  const isRule = (line: string): boolean => isRuleLine.test(line) || isEntryRow(line);
+  if (parts.rules.some(isRule) || holdsRowsOfCommand(parts.rules)) {
     const rules = Buffer.from(parts.rules.join('\n'));
     files.set(dumpFile(rules), rules);
   }
@@ -248,7 +248,7 @@ function jsonOf(text: string): string | null {
 function logOfKubeProxy(lines: readonly string[]): string | null {
   let isLog = false;
   const own = lines.map(line => {
-    const text = undecorate(line).trim();
+    const text = line.trim();
     if (isLogLine.test(text.slice(0, maxHead))) isLog = !isOfOthers.test(text.slice(0, maxHead));
     else if (isLog) isLog = !(text === '' || /^(?:```|[-*:]\S)|^\S*[$#%]\s|^Chain /.test(text));
     return isLog ? text : '';
@@ -296,8 +296,7 @@ function partLines(lines: readonly string[]): TextParts {
   let lastTool: Tool = 'rules';
   let hasIpvs = false;
   let hasHeading = false;
-  for (const [index, line] of lines.entries()) {
-    const text = undecorate(line);
+  for (const [index, text] of lines.entries()) {
     if (depth > 0 && endsNft(text)) depth = 0;
     const tool = depth > 0 ? 'nft' : toolOf(text.trim());
     if (tool === 'nft') depth = Math.max(0, depth + depthOf(text));
@@ -307,8 +306,7 @@ function partLines(lines: readonly string[]): TextParts {
     if (text.trim() !== '') lastTool = tool;
     if (tool === 'ipvs') hasIpvs = true;
     if (showsPartOfIpvs(text, {tool, hasHeading, hasIpvs})) parts.isPartOfIpvs = true;
-    for (const name of ['rules', 'nft', 'ipvs', 'ipset', 'conntrack'] as const)
-      parts[name].push(name === tool ? (tool === 'rules' ? line : text) : '');
+    for (const name of ['rules', 'nft', 'ipvs', 'ipset', 'conntrack'] as const) parts[name].push(name === tool ? text : '');
   }
   return parts;
 }

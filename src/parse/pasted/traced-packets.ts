@@ -1,7 +1,6 @@
 import {joinHostPort} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import {undecorate} from '../iptables/pasted-text.ts';
 import type {PacketFact} from './captured-packets.ts';
 
 /** A packet that the kernel traced (target TRACE, `nft monitor trace`): where its last line stands. */
@@ -44,7 +43,7 @@ function tracedPackets(lines: readonly string[]): readonly TracedPacket[] {
   const packets = new Map<string, TracedPacket>();
   for (const line of lines) {
     if (!/TRACE: |trace id /.test(line)) continue;
-    const step = stepOfIptables(undecorate(line)) ?? stepOfNft(undecorate(line));
+    const step = stepOfIptables(line) ?? stepOfNft(line);
     if (step === null) continue;
     const {key, tuple, place} = step;
     const known = packets.get(key);
