@@ -437,5 +437,21 @@ test('what is shown alone is told with what belongs to it', () => {
   );
   expect(answer('[ERROR] plugin/errors: 2 example.org. A: plugin/loop: no next plugin found')).toContain('its Corefile has no forward');
   expect(answer('main.go:205] Using interface with name eth0 and address 10.0.2.15')).toContain('flannel takes 10.0.2.15');
+  expect(answer('<BIG>Network Error (tcp_error)</BIG>')).toContain('an HTTP proxy answers in place of the Service');
+  expect(answer('# firewall-cmd --permanent --direct --add-rule ipv4 filter FORWARD 1 -o docker0 -j ACCEPT')).toContain(
+    'the text lets FORWARD of table filter accept packets',
+  );
+  expect(answer('iptables -A INPUT -p tcp --dport 22 -j ACCEPT')).not.toContain('accept packets');
   expect(answer('main.go:205] Using interface with name eth1 and address 192.168.56.2')).not.toContain('flannel takes');
+});
+
+test('a row of a table is read where its age was left out, and the address of a control plane is that of a node', () => {
+  const heading = 'NAME   TYPE           CLUSTER-IP   EXTERNAL-IP   PORT(S)        AGE\n';
+  expect(answer(`${heading}web    LoadBalancer   10.96.1.1    <pending>     80:30538/TCP`)).toContain(
+    'web (10.96.1.1, 80:30538/TCP): no controller',
+  );
+  const kubeadm = (node: string) =>
+    answer('localAPIEndpoint:', `  advertiseAddress: "${node}"`, 'networking:', '  podSubnet: "192.168.0.0/16"');
+  expect(kubeadm('192.168.56.101')).toContain('192.168.0.0/16 (podSubnet), the network of pods, holds 192.168.56.101 (a node)');
+  expect(kubeadm('192.0.2.101')).not.toContain('holds');
 });

@@ -1,7 +1,8 @@
 /** What a text shows of routes, of the list of all Services, of sets and of base chains is compared with its rules. */
 import {describe, expect, test} from 'vitest';
+import {diagnose} from '../../src/diagnose.ts';
 import {noDump} from '../../src/parse/pasted/split-text.ts';
-import {said} from './trace-text.ts';
+import {said, snapshotOfText} from './trace-text.ts';
 
 const servers = (...addresses: readonly string[]) =>
   `# ipvsadm -Ln\nIP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn\n${addresses.map(address => `TCP  ${address} rr\n  -> 10.244.1.5:8080             Masq    1      0          0\n`).join('')}`;
@@ -233,4 +234,11 @@ test('a list of addresses that the text ends before does not lack any', () => {
 test('what stops packets is told before the lack of kube-proxy in a text', () => {
   const text = `*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER\nCOMMIT\n*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j REJECT --reject-with icmp-host-prohibited\nCOMMIT\n`;
   expect(said(text)).toMatch(/^"-A FORWARD -j REJECT .* stops all packets, .*PREROUTING of table nat does not lead to KUBE-SERVICES/);
+});
+
+test('chains of kube-proxy to which base chains jump, and which are not in a text, are named', () => {
+  const jump = '-A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES\n';
+  const reason = (text: string) => diagnose(snapshotOfText(text), {toolVersion: '0.0.0'}).nodes[0]?.reason;
+  expect(reason(jump)).toContain('1 rule in 1 chain of table nat, which do not show KUBE-SERVICES, to which they jump');
+  expect(reason(`${jump}-N KUBE-SERVICES\n`)).not.toContain('do not show');
 });

@@ -394,7 +394,7 @@ describe('what people tell in their own words', () => {
       'the policy of filter/FORWARD is DROP, as the text says',
     ],
     ['a pod of old lists', 'po/kube-dns-v20-gc2kl   1/3   CrashLoopBackOff   14   8d', 'it is no endpoint of the DNS of the cluster'],
-    ['what mended it', 'It works once I run\n```\nsudo iptables -P FORWARD ACCEPT\n```', 'where that helps, it was DROP'],
+    ['what mended it', 'It works once I run\n```\nsudo iptables -P FORWARD ACCEPT\n```', 'where that helps, its policy (DROP'],
     ['a firewall that was switched off', 'Stopping the firewalld service on all nodes fixes it.', 'without firewalld packets arrive'],
     ['a pod that asks itself', 'curl from the api pod itself hangs, others are fine', 'hairpin mode'],
     ['a node that is left out', 'It had node.kubernetes.io/exclude-from-external-load-balancers set', 'serves no load balancer'],

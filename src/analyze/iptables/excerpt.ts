@@ -157,7 +157,15 @@ export function describeRules(ruleset: Ruleset): string {
   const {ruleCount, chainCount} = ruleset;
   const names = servicePortNames(ruleset);
   const of = names.length === 0 ? '' : ` (of ${someOf(names, {max: 4, noun: 'Service port'})})`;
-  return `${plural(ruleCount, 'rule')} in ${plural(chainCount, 'chain')} of table ${tables}${of}`;
+  const unseen = [...ruleset.tables.values()].flatMap(({chains}) =>
+    ['PREROUTING', 'OUTPUT'].flatMap(name =>
+      (chains.get(name)?.rules() ?? []).flatMap(({target}) =>
+        target?.name.startsWith('KUBE-') === true && !chains.has(target.name) ? target.name : [],
+      ),
+    ),
+  );
+  const lacking = unseen.length === 0 ? '' : `, which do not show ${someOf([...new Set(unseen)])}, to which they jump`;
+  return `${plural(ruleCount, 'rule')} in ${plural(chainCount, 'chain')} of table ${tables}${of}${lacking}`;
 }
 
 function servicePortNames(ruleset: Ruleset): readonly string[] {

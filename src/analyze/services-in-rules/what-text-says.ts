@@ -13,7 +13,7 @@ import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
 import {type PacketFact, packetsOf} from '../../parse/pasted/captured-packets.ts';
 import {objectRelations} from '../../parse/pasted/client-errors.ts';
 import {type Listed, listedIn, type ListedService} from '../../parse/pasted/listed-objects.ts';
-import {besideLog, unservedIn} from '../../parse/pasted/listed-state.ts';
+import {besideLog} from '../../parse/pasted/listed-state.ts';
 import {stoppedInKernel} from '../../parse/pasted/kernel-lines.ts';
 import {wholeText} from '../../parse/pasted/split-text.ts';
 import {servesNothing} from '../iptables/excerpt.ts';
@@ -48,9 +48,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...(node.files.includes('ipvsadm-part') && !isWholeByServer(fileText(node, wholeText)) ? bareServers(lines, servers) : []),
     ...told([...withoutLocalServers(servers, listed), ...besideNodePorts(lines, servers, listed)]),
     ...unboundAddresses(node, listed, traces),
-    ...told(
-      [openedInLog(lines, traces), besideLog(lines, listed), unservedIn(lines), listed.faults, objectRelations(lines, listed)].flat(),
-    ),
+    ...told([openedInLog(lines, traces), besideLog(lines, listed), listed.faults, objectRelations(lines, listed)].flat()),
     ...packetsOf(lines, fileText(node, 'conntrack')),
     ...strayFlows(fileText(node, 'conntrack'), traces),
     ...takenBefore({...rules, nft}, traces),

@@ -35,7 +35,8 @@ function rowsOf(lines: readonly string[]): readonly Row[] {
       return [];
     }
     const cells = heading === null ? [] : cellsOf(text, heading);
-    if (heading === null || cells.length < heading.columns.length) {
+    // The age may be left out.
+    if (heading === null || cells.length < heading.columns.length - (heading.columns.at(-1) === 'AGE' ? 1 : 0)) {
       heading = null;
       return bare(line);
     }

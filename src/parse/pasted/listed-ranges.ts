@@ -61,8 +61,10 @@ export function mixedRanges(
       ? []
       : lines.flatMap(line => {
           const [, node = '', ip] =
-            nodeRow.exec(line) ?? /^\s*(?:Annotations:\s+)?(flannel\S*public-ip|InternalIP)[=:]\s*([\d.]+)\s*$/.exec(line) ?? [];
-          return held(ip, `${ip} (${node.includes('-ip') || node === 'InternalIP' ? 'a node' : `node ${node}`})`);
+            nodeRow.exec(line) ??
+            /^\s*(?:Annotations:\s+)?(flannel\S*public-ip|InternalIP|advertiseAddress)[=:]\s*"?([\d.]+)"?\s*$/.exec(line) ??
+            [];
+          return held(ip, `${ip} (${/-ip$|^InternalIP$|^advertiseAddress$/.test(node) ? 'a node' : `node ${node}`})`);
         });
   const taken = [
     ...ofPods.map(each => ({...each, others: [...nodes, ...own]})),

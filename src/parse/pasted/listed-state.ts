@@ -46,16 +46,6 @@ export function listedDevice(lines: readonly string[]): string | null {
   return JSON.stringify([{ifname: ipvsDevice, addr_info: infos}]);
 }
 
-/** What the kernel says of virtual servers: `IPVS: rr: TCP 10.96.33.7:80 - no destination available`. */
-export function unservedIn(lines: readonly string[]): readonly string[] {
-  const servers = new Set(lines.flatMap(line => /\bIPVS: \w+: (\w+ \S+:\d+) - no destination available/.exec(line)?.[1] ?? []));
-  return servers.size === 0
-    ? []
-    : [
-        `the virtual server ${someOf([...servers])} has no real server that takes connections: there is none, or all have the weight 0 (ipvsadm -Ln)`,
-      ];
-}
-
 /** Endpoints that the log of kube-proxy gives to a Service port at last, and that no list of its endpoints has. */
 export function besideLog(lines: readonly string[], {endpoints, ready}: Pick<Listed, 'endpoints' | 'ready'>): readonly string[] {
   const last = new Map<string, string>();

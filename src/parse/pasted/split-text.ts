@@ -10,7 +10,7 @@ import {type ClientError, clientErrors, refusedClients} from './client-errors.ts
 import {listedIn, listedObjects} from './listed-objects.ts';
 import {listedSettings} from './listed-ranges.ts';
 import {listedSwitches, stoppedInKernel} from './kernel-lines.ts';
-import {asSavedSets, besideLog, listedDevice, unservedIn} from './listed-state.ts';
+import {asSavedSets, besideLog, listedDevice} from './listed-state.ts';
 import {breaksLines, holdsRowsOfCommand, isPlainDump, parseListingCommand, undecorate} from '../iptables/pasted-text.ts';
 
 /** Rules alone: one node with the last part of the origin as its name, and no API objects. Null if the text has no rules (`noDump` says why). */
@@ -52,7 +52,6 @@ export function answerOfText(content: Buffer): string | null {
   const unreached = client === undefined ? null : unreachedText(client, lines);
   const facts = [
     ...refusedElements(lines),
-    ...unservedIn(lines),
     ...stoppedInKernel(lines, listedSwitches(lines) ?? '').map(({text}) => text),
     ...commandAnswers(lines),
     ...packetsOf(lines, lines.join('\n')).map(({text}) => text),

@@ -36,6 +36,10 @@ plugin/loop: (?:Loop \(\S+ -> :\d+\) detected|Seen .* loop detected)
   CoreDNS forwards names outside of the cluster to $1, and gets no answer ($2): forward in the Corefile, or the resolv.conf that it reads, must name servers that pods reach (through the masquerading of the network plugin), and not the Service of CoreDNS itself
 (?:dial tcp|connect to) (\d+\.\d+\.\d+\.\d+)(?::| port )\d+.*?[Nn]etwork is unreachable
   no route leads to $1 where the client runs: the kernel refuses packets before it asks any rule. The node or pod needs a default route, wherever it leads (ip route)
+\bIPVS: \w+: (\w+ \S+:\d+) - no destination available
+  the virtual server $1 has no real server that takes connections, as the kernel says: there is none, or all have the weight 0 (ipvsadm -Ln)
+^X-Squid-Error|\bNetwork Error \(tcp_error\)|<title>ERROR: The requested URL could not be retrieved
+  an HTTP proxy answers in place of the Service, since the client's environment names one (http_proxy): no_proxy must have the networks of pods and Services
 plugin/(?:errors|loop)?.*\bno next plugin found
   CoreDNS has nothing to forward names outside of the cluster to: its Corefile has no forward (or proxy), so that it answers SERVFAIL for them
 Using interface with name \S+ and address (10\.0\.2\.15)\b|public-ip[=:]\s*"?(10\.0\.2\.15)\b|\b(10\.0\.2\.15)\b.*\bflannel
@@ -92,8 +96,8 @@ Kernel's RPF check is set to 'loose'
   the address of a load balancer need not answer ping: rules translate the ports of the Service alone. curl to a port, and arping from the same network, show whether it is reached
 (?:FORWARD|[Ff]orward)['"\`]?(?: chain)?(?:'s)?(?: default)? policy (?:is|was|set to|of|to) ['"\`]?DROP|(?:DROP|[Dd]rop) policy (?:on|of|for|in) (?:the |your |my )?(?:FORWARD|[Ff]orward)\b|policy of (?:the )?FORWARD(?: chain)? (?:is|was) DROP
   the policy of filter/FORWARD is DROP, as the text says: packets of pods are dropped where no rule before accepts them. Docker sets it; a network plugin, or iptables -P FORWARD ACCEPT, lets them pass
-^(?!.*ExecStart).*\biptables (?:-w )?(?:-P|--policy) FORWARD ACCEPT
-  the text sets the policy of filter/FORWARD to ACCEPT: where that helps, it was DROP, as Docker sets it, and packets of pods were dropped, as no rule accepted them
+^(?!.*ExecStart).*(?:\biptables (?:-w )?(?:-P|--policy|-I)|--add-rule ipv[46] filter) (FORWARD|INPUT|DOCKER-USER) (?:.*-j )?ACCEPT
+  the text lets $1 of table filter accept packets: where that helps, its policy (DROP, as Docker sets it for FORWARD) or a rule of a firewall stopped those of pods
 \b(?:(?:[Dd]isabl|[Ss]topp|[Tt]urn|[Ff]lush)(?:ing|ed)(?: off)?|(?:[Ww]hen|[Ii]f|[Oo]nce|[Aa]fter) (?:[Ii]|we) (?:stop|disable|flush|turn off)) (?:the |my |all )*(firewalld|ufw|iptables|firewall)(?!.*?\?)(?:(?!n't| not | no )[^.])*?\b(?:fix|work|solv|resolv|help)
   without $1 packets arrive, as the text says: its rules drop or refuse those of pods or of other nodes. The networks of pods and Services, their interfaces and the ports of the network plugin must pass it
 Hairpin setup failed for pod "([^"_]+)_
@@ -158,7 +162,7 @@ function effectOf(user: string): string {
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|no next plugin|10\.0\.2\.15|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |has no endpoints|curl .*(?:localhost|127)/;
+  /is forbidden: User|no next plugin|no destination|Squid-Error|tcp_error|could not be retrieved|filter (?:FORWARD|INPUT)|-I (?:FORWARD|INPUT|DOCKER)|10\.0\.2\.15|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |has no endpoints|curl .*(?:localhost|127)/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
