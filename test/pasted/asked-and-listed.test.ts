@@ -455,3 +455,18 @@ test('a row of a table is read where its age was left out, and the address of a 
   expect(kubeadm('192.168.56.101')).toContain('192.168.0.0/16 (podSubnet), the network of pods, holds 192.168.56.101 (a node)');
   expect(kubeadm('192.0.2.101')).not.toContain('holds');
 });
+
+test('a Service of DNS without pods among all pods is told', () => {
+  const list = (command: string, pod: string) =>
+    answer(
+      command,
+      'NAMESPACE     NAME             READY   STATUS    RESTARTS   AGE',
+      `kube-system   ${pod}   1/1     Running   0          7d`,
+      '',
+      '$ kubectl get svc -A',
+      'kube-system   kube-dns   ClusterIP   10.96.0.10   <none>   53/UDP   8d',
+    );
+  expect(list('$ kubectl get pods --all-namespaces', 'web-5d-x2k7p')).toContain('no pod of DNS among all pods');
+  expect(list('$ kubectl get pods --all-namespaces', 'coredns-5d-x2k7p')).not.toContain('no pod of DNS');
+  expect(list('$ kubectl get pods --all-namespaces | grep web', 'web-5d-x2k7p')).not.toContain('no pod of DNS');
+});

@@ -51,7 +51,7 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
 const mayFail =
   /\btcp\d? \S*\d:\d+: |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet |nslookup |dig |communications error/;
 
-type ListedEnds = Pick<Listed, 'services' | 'endpoints' | 'headless'>;
+type ListedEnds = Pick<Listed, 'services' | 'endpoints' | 'headless' | 'empty'>;
 
 /** What clients ask where it is not served, and what keeps them from it in the objects of the text. Most telling first. */
 export function refusedClients(lines: readonly string[], listed: ListedEnds): readonly string[] {
@@ -81,13 +81,16 @@ export function objectRelations(lines: readonly string[], {services, endpoints, 
 function ofServices(error: ClientError, lines: readonly string[], listed: ListedEnds): string | readonly string[] {
   const {host, port, why} = error;
   const asked = joinHostPort(host, port);
+  // Of one without endpoints that is told.
+  const ofName = (what: string, name: string): string | readonly string[] =>
+    listed.empty.has(name) ? [] : refusedBy(error, what, listed.endpoints.get(name));
   const here = listed.services.find(({name, clusterIPs}) => clusterIPs.includes(host) || isNameOf(host, name));
   if (here !== undefined && !here.ports.some(each => each.port === port))
     return `a client asks for ${asked}, and ${here.name} has ${someOf(here.ports.map(each => `${each.protocol} ${each.port}`))} alone: no rule serves another port of its cluster IP`;
   if (here !== undefined)
     return /time|no route/i.test(why)
       ? `${asked} is the cluster IP of ${here.name}, which nodes and pods alone reach: a host outside of the cluster (that of minikube or Docker Desktop, too) needs a node port, a load balancer or kubectl port-forward. On a node, its rules (iptables-save) and those of the node of the pod show where packets are lost`
-      : refusedBy(error, `${asked} is ${here.name}`, listed.endpoints.get(here.name));
+      : ofName(`${asked} is ${here.name}`, here.name);
   const [end] = [...listed.endpoints].filter(([, all]) => all.has(asked));
   if (end !== undefined) return refusedBy(error, `${asked} is an endpoint of ${end[0]}`, new Set([asked]));
   const pod = podsIn(lines).find(({ip}) => ip === host);
@@ -112,7 +115,7 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
     return `${what}, and "no route to host" is the answer of a firewall on ${host} or before it (REJECT with icmp-host-prohibited, as firewalld and iptables-services write it), or no host has the address: rules of INPUT and FORWARD there must accept what comes for it`;
   return /time/i.test(why)
     ? `${what}, and packets to ${host} or the answers are lost: by a firewall before the node, or by its rules, which iptables-save of this node shows`
-    : refusedBy(error, what, listed.endpoints.get(own.name));
+    : ofName(what, own.name);
 }
 
 /** One digit more, less or another. */
@@ -131,7 +134,7 @@ function isNameOf(host: string, service: string): boolean {
 }
 
 function refusedBy({why}: ClientError, what: string, ends: ReadonlySet<string> | undefined): string | readonly string[] {
-  if (!/refused/i.test(why)) return [];
+  if (!/refused|拒绝/i.test(why)) return [];
   return ends !== undefined && ends.size > 0
     ? `${what}, which has endpoints, and connections are refused: no program of the pod listens at ${someOf([...ends])} (targetPort), or it does on 127.0.0.1 alone, unless the node has no rule for them or a NetworkPolicy refuses. curl to the endpoint from a node, and ss -lnt in the pod, show which`
     : `${what}, and connections are refused: it has no ready endpoint, or no program of its pods listens at its target port, which is its port where it has no other. kubectl get endpoints, and ss -lnt in the pod, show which`;

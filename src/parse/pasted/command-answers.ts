@@ -99,17 +99,19 @@ function stoppedPods(lines: readonly string[]): readonly string[] {
 const ofNodes =
   /^(svclb|coredns|kube-dns|kube-proxy|cilium|calico-node|kube-flannel-ds|canal|rke2-canal|weave-net|kube-router|antrea-agent)-(?:[a-z0-9]+-|(?<=svclb-)[a-z0-9-]+-)?[a-z0-9]{5}$/;
 
-/** A list of all pods of a control plane that has none of a network plugin, for which the pods of DNS wait. */
+/** A list of all pods of a control plane that has none of a network plugin, for which the pods of DNS wait, or none of DNS itself. */
 function withoutPlugin(lines: readonly string[]): readonly string[] {
   const pods = podsIn(lines).map(({name, status}) => `${name} ${status}`);
-  const [hasServer, waits, hasPlugin] = [/^kube-apiserver-/, /^(?:coredns|kube-dns)-\S+ (?:Pending|ContainerCreating)$/, ofPlugin].map(
-    pattern => pods.some(pod => pattern.test(pod)),
-  );
-  return hasServer === true && waits === true && hasPlugin !== true
-    ? [
-        'no pod of a network plugin is listed, and pods of DNS wait for one: until it is installed, pods get no address and are no endpoints (kubectl get pods -A shows whether it is in another namespace)',
-      ]
-    : [];
+  const has = (pattern: RegExp): boolean => pods.some(pod => pattern.test(pod));
+  const isOfAll = lines.some(line => /\bget\s+po(?:ds?)?\b[^|]*\s(?:--all-namespaces|-A)\b[^|]*$/.test(line));
+  return [
+    has(/^kube-apiserver-/) && has(/^(?:coredns|kube-dns)-\S+ (?:Pending|ContainerCreating)$/) && !has(ofPlugin)
+      ? 'no pod of a network plugin is listed, and pods of DNS wait for one: until it is installed, pods get no address and are no endpoints (kubectl get pods -A shows whether it is in another namespace)'
+      : [],
+    isOfAll && pods.length > 0 && !has(/\b(?:core|kube-)dns/) && lines.some(line => /^\s*kube-system\s+kube-dns\s/.test(line))
+      ? 'kube-system/kube-dns is listed, and no pod of DNS among all pods: it has no endpoint, and pods know no Service by its name'
+      : [],
+  ].flat();
 }
 
 const ofPlugin = /calico|flannel|canal|cilium|weave|kube-router|antrea|kindnet|ovn|aws-node|azure-cni|multus|tigera/;

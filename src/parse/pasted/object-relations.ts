@@ -279,11 +279,11 @@ function closed(
     wanted.length > 0
       ? `NetworkPolicy ${name} admits namespaces with ${someOf(wanted)}${own}: a namespace has the label kubernetes.io/metadata.name, and others only where somebody gave them to it (kubectl get ns --show-labels)`
       : [],
-    isOfPods
-      ? `NetworkPolicy ${name} admits pods alone: a client outside of the cluster, the API server and programs in the network of their host are none, and need an ipBlock`
-      : [],
     near.length > 0
       ? `NetworkPolicy ${name} admits pods with ${near.join(', ')} of ${namespace === '' ? 'its own namespace' : `namespace ${namespace}, its own,`} alone: a podSelector without a namespaceSelector in the same entry of "from" selects no pod of another namespace, such as that of an ingress controller`
+      : [],
+    isOfPods
+      ? `NetworkPolicy ${name} admits pods alone: a client outside of the cluster, the API server and programs in the network of their host are none, and need an ipBlock`
       : [],
   ].flat();
 }

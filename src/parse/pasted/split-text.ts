@@ -33,7 +33,8 @@ export function noDump(content: Buffer): string {
 export function answerOfText(content: Buffer): string | null {
   const lines = plainLines(content.toString('utf8', 0, maxShown).split('\n'));
   const rows = unnamedRows(lines);
-  if (rows?.tells === true) return rows.text;
+  const told = rows === null ? '' : endingRow(lines) + samePortText(lines);
+  if (rows !== null && told !== '') return rows + told;
   const log = logOfKubeProxy(lines);
   const failure = log === null ? '' : troubleIn(log);
   if (typeof failure !== 'string')
@@ -59,10 +60,10 @@ export function answerOfText(content: Buffer): string | null {
     ...besideLog(lines, listed),
     ...listed.faults,
   ];
-  const what = rows === null ? 'has no rules, and shows: ' : `${rows.text}. The text shows: `;
+  const what = rows === null ? 'has no rules, and shows: ' : `${rows}. The text shows: `;
   const beside = [...(objects ?? []), ...(unreached === null ? [] : [`A program ${unreached}`])];
   if (facts.length > 0) return what + [...new Set([...facts, ...beside])].slice(0, maxFacts).join('. ');
-  if (rows !== null) return rows.text;
+  if (rows !== null) return rows;
   const ofLog = (said: string): string =>
     `is a log of kube-proxy alone, ${said}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
   if (failure !== '') return ofLog(`in which no failure is known. Its last error is: ${failure}${shortenedText([failure])}`);
@@ -116,7 +117,7 @@ const programs: Readonly<Record<number, string>> = {
 };
 
 function meaningOf(why: string): string {
-  if (/refused/i.test(why)) return 'nothing listens there, or a rule refuses, as kube-proxy does for a Service without endpoints';
+  if (/refused|拒绝/i.test(why)) return 'nothing listens there, or a rule refuses, as kube-proxy does for a Service without endpoints';
   return /no route to host/i.test(why)
     ? 'a firewall refuses (REJECT with icmp-host-prohibited, as firewalld does), or no host has the address'
     : 'packets or their answers are lost on the way, by a firewall, a NetworkPolicy or the network plugin';
@@ -141,13 +142,11 @@ function refusedElements(lines: readonly string[]): readonly string[] {
     : [`in elements of the maps of kube-proxy, ${someOf(refused)}: for kube-proxy without an endpoint, or without one on this node`];
 }
 
-/** Rows of `iptables -L` without the heading that names their chain, and whether one tells something by itself; null if there is none. */
-function unnamedRows(lines: readonly string[]): {readonly text: string; readonly tells: boolean} | null {
+/** Rows of `iptables -L` without the heading that names their chain; null if there is none. */
+function unnamedRows(lines: readonly string[]): string | null {
   const row = lines.findIndex(line => isRow.test(line));
   if (row < 0) return null;
-  const told = endingRow(lines) + samePortText(lines);
-  const text = `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it${told}`;
-  return {text, tells: told !== ''};
+  return `has rows of iptables -L without the heading that names their chain, as on line ${row + 1}: paste the whole listing, or lines of iptables-save, which name it`;
 }
 
 /** Of rows without a chain: one that ends the path of every packet. */
