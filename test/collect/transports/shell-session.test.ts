@@ -1,5 +1,5 @@
 import type {Buffer} from 'node:buffer';
-import {spawn, spawnSync} from 'node:child_process';
+import {spawn} from 'node:child_process';
 import {chmodSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {dirname, join} from 'node:path';
@@ -12,6 +12,7 @@ import {type CollectedNode, CommandFailed, type NodeInfo, type NodeShell, type T
 import {execTransport} from '../../../src/collect/transports/exec.ts';
 import {runProgram} from '../../../src/collect/transports/root-command.ts';
 import {openShellSessions} from '../../../src/collect/transports/shell-session.ts';
+import {isRunning} from '../../processes.ts';
 import {startApiServer} from '../../stand-in/api-server.ts';
 import {hostPod} from './fake-kube-api.ts';
 
@@ -121,19 +122,19 @@ describe('commands in sessions of a shell', () => {
   test.each(['dash', 'bash'])(
     'one that hangs in %s when its client is gone is ended after the lifetime, and nothing else stays',
     async program => {
-      const running = (...words: readonly string[]) => spawnSync('pgrep', ['-fx', words.join(' ')], {encoding: 'utf8'}).stdout;
+      const sleeps = (seconds: number): boolean => isRunning(['sleep', String(seconds)]);
       const {shell} = await openSessions(program, [], 3000);
       const stop = new AbortController();
       const hangs = shell.run(['sh', '-c', 'trap "" TERM; sleep 4711'], stop.signal);
-      await expect.poll(() => running('sleep 4711')).not.toBe('');
+      await expect.poll(() => sleeps(4711)).toBe(true);
       stop.abort();
       await expect(hangs).rejects.toMatchObject({exitCode: null});
-      await expect.poll(() => running('sleep 4711')).toBe('');
+      await expect.poll(() => sleeps(4711)).toBe(false);
       const {shell: other} = await openSessions(program, [], 1_234_000);
       await other.run(['true'], signal);
-      await expect.poll(() => running('sleep 1234')).not.toBe('');
+      await expect.poll(() => sleeps(1234)).toBe(true);
       await other[Symbol.asyncDispose]();
-      await expect.poll(() => running('sleep 1234')).toBe('');
+      await expect.poll(() => sleeps(1234)).toBe(false);
     },
   );
 
