@@ -66,7 +66,7 @@ export const sampled = [
 ];
 
 /** Tests of the built program, of which the long ones start a process for each run (test/svc-trace.ts), as those of live clusters do. */
-export const inProcesses = ['test/cli/commands/{change,cluster}.test.ts', 'test/e2e/{access,capture,cli}.test.ts'];
+export const inProcesses = ['test/cli/commands/{change,cluster}.test.ts', 'test/e2e/{access,capture,cli,pages}.test.ts'];
 
 // Each of the processes loads all sources, and many tests start the program: what was compiled once serves all, and the next run.
 process.env['NODE_COMPILE_CACHE'] ??= join(import.meta.dirname, '.compiled');

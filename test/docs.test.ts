@@ -152,10 +152,10 @@ describe('commands in the pages', () => {
   async function runProgram(line: string) {
     const options = {cwd: cwdOf(line), env: {COLUMNS: '100', KUBECONFIG: server.kubeconfig}};
     const args = line.split(/\s+/);
-    if (!/^(?:watch|top)|--wait/.test(line)) return svcTrace(args, options);
-    // What waits has a process of its own. Watching ends with its first report, as by Ctrl-C.
+    if (!line.startsWith('watch')) return svcTrace(args, options);
+    // Watching ends with its first report, as by Ctrl-C.
     const running = execa(process.execPath, [join(root, 'bin/run.js'), ...args], {...options, stdin: 'ignore', reject: false});
-    if (line.startsWith('watch')) running.stdout.once('data', () => running.kill('SIGINT'));
+    running.stdout.once('data', () => running.kill('SIGINT'));
     return running;
   }
 

@@ -1,12 +1,10 @@
 import {mkdtempSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import {join} from 'node:path';
-import process from 'node:process';
-import {execa} from 'execa';
 import {afterAll, beforeAll, expect, test} from 'vitest';
 import {capturePath} from '../fixtures.ts';
+import {svcTrace} from '../svc-trace.ts';
 
-const bin = join(import.meta.dirname, '../../bin/run.js');
 const from = capturePath('faults/missing-endpoint');
 let folder: string;
 
@@ -17,7 +15,7 @@ beforeAll(() => {
 afterAll(() => rmSync(folder, {recursive: true}));
 
 function run(...args: readonly string[]) {
-  return execa(process.execPath, [bin, ...args, '--from', from], {reject: false, stdin: 'ignore'});
+  return svcTrace([...args, '--from', from]);
 }
 
 test('check writes a page with the packet path of the Service that has a finding, and of no other', async () => {

@@ -3,12 +3,10 @@ import type {AddressInfo} from 'node:net';
 import {afterEach, describe, expect, test} from 'vitest';
 import {collectPermissions} from '../../../src/collect/access/permissions.ts';
 import {agentAudience, agentRealm, agentTokenHeader} from '../../../src/collect/agents/agent-tokens.ts';
-import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import {refuseBesideAgents} from '../../../src/cli/options/cluster-flags.ts';
 import {diagnoseCluster} from '../../../src/run/diagnose-cluster.ts';
 import type {ClusterRun} from '../../../src/run/cluster-run.ts';
 import {openCluster} from '../../../src/run/open-cluster.ts';
-import {diagnose} from '../../../src/diagnose.ts';
 import {type Permission, resourceText} from '../../../src/model/access.ts';
 import type {AgentResult} from '../../../src/model/node-result.ts';
 import type {Report} from '../../../src/model/report.ts';
@@ -16,15 +14,16 @@ import {renderers} from '../../../src/render/index.ts';
 import {roleManifest} from '../../../src/render/access/access.ts';
 import {nodeResultText} from '../../../src/render/json.ts';
 import {allowedBy} from '../../collect/access/roles.ts';
-import {capturePath} from '../../fixtures.ts';
+import {diagnosed} from '../../diagnosed.ts';
+import {capturePath, snapshotOf} from '../../fixtures.ts';
 import {type ApiServer, type ApiServerOptions, startApiServer} from '../../stand-in/api-server.ts';
 import {bundleObjects} from '../../stand-in/bundle-objects.ts';
 import {certificate} from '../../stand-in/certificates.ts';
 import {withUsualRemedy} from '../../usual-remedies.ts';
 import {someOf} from '../../cases.ts';
 
-const healthy = capturePath('healthy/1.36-iptables');
-const faulty = capturePath('faults/missing-endpoint');
+const healthy = 'healthy/1.36-iptables';
+const faulty = 'faults/missing-endpoint';
 const agentsRoles = collectPermissions(null, 'svc-trace', 'outside');
 const tls = {cert: certificate('elsewhere.crt'), key: certificate('elsewhere.key')};
 const closers: (() => unknown)[] = [];
@@ -42,6 +41,7 @@ type Said = Partial<AgentResult> & {
 };
 
 interface Given extends ApiServerOptions {
+  /** A capture. */
   readonly bundle?: string;
   /** Deviating answers of agents, by node; null for no agent; a function is called each time. */
   readonly agents?: Readonly<Record<string, Said | null | (() => Said)>>;
@@ -59,8 +59,7 @@ const started = Date.now();
 const plain = {color: false, width: 200, quiet: false, verbose: true, failOn: 'error'} as const;
 
 async function start({bundle = healthy, agents = {}, podStatus = {phase: 'Running'}, ...options}: Given = {}): Promise<Cluster> {
-  const snapshot = await readBundle(bundle);
-  const report = diagnose(snapshot, {toolVersion: '0.0.0'});
+  const report = diagnosed(await snapshotOf(bundle));
   const seen = {services: '1000000', endpointSlices: '1000000'};
   const times = {judgedAt: started - 5000, seconds: 0.2, intervalSeconds: 60, apiCurrentAt: started - 10_000};
   const results = new Map(
@@ -90,7 +89,7 @@ async function start({bundle = healthy, agents = {}, podStatus = {phase: 'Runnin
     });
     ports.set(`agent-${node}`, await listening(https));
   }
-  const objects = bundleObjects(bundle);
+  const objects = bundleObjects(capturePath(bundle));
   const pods = [...results.keys()].filter(node => agents[node] !== null).map(node => agentPod(node, podStatus));
   const server = await startApiServer({
     ...options,
@@ -171,7 +170,7 @@ const unreadIn = ({nodes}: Report) =>
 describe('the results of agents', () => {
   test.each([healthy, faulty])('give the same report as the dumps: %s', async bundle => {
     const {server} = await start({bundle});
-    const report = diagnose(await readBundle(bundle), {toolVersion: '0.0.0'});
+    const report = diagnosed(await snapshotOf(bundle));
     const read = {...report, findings: report.findings.map(finding => (finding.node === undefined ? finding : withUsualRemedy(finding)))};
     const collected = await checkByAgents({server});
     expect(JSON.parse(renderers.json(collected, plain))).toEqual(JSON.parse(renderers.json(read, plain)));
