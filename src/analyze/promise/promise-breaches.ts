@@ -12,7 +12,7 @@ import {
 import {type Address, addressInside, type Cidr, contains, type Family, familyOf, parseAddress, parseCidr} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import {hostIP, type NodeFacts} from '../../model/node/node-facts.ts';
-import {once} from '../../model/once.ts';
+import {heldIn, once} from '../../model/once.ts';
 import {
   type KubeProxyVersion,
   newestApi,
@@ -143,24 +143,27 @@ function causedBreaches(shape: ShapeCase): readonly CausedBreach[] {
   const {config} = shape.node;
   const found = breachesWith(shape, config);
   if (found.length === 0) return [];
-  const vanishes = (breach: ShapeBreach, other: ProxyConfig): boolean => !breachesWith(shape, other).some(left => isSame(left, breach));
+  // What breaks one promise often breaks several.
+  const walked = once((other: ProxyConfig) => breachesWith(shape, other));
+  const vanishes = (breach: ShapeBreach, other: ProxyConfig): boolean => !walked(other).some(left => isSame(left, breach));
   const changes = settings.map(({name, replace}) => ({name, changed: replace(config, shape)}));
   const right = settings.reduce((made, {replace}) => replace(made, shape), config);
+  const newest = withVersion(right, newestApi.version);
+  const inIptables: ProxyConfig = {...newest, mode: {value: 'iptables', source: ''}};
+  const versions = new Map<string, ProxyConfig>();
+  const rightAt = (version: KubeProxyVersion): ProxyConfig => heldIn(versions, version.text, () => withVersion(right, version));
   return found.flatMap((breach): readonly CausedBreach[] => {
     if (vanishes(breach, right)) {
       const setting = changes.find(({changed}) => vanishes(breach, changed))?.name;
       return setting === undefined ? [] : [{...breach, cause: {kind: 'setting', setting}}];
     }
-    if (vanishes(breach, withVersion(right, newestApi.version))) {
+    if (vanishes(breach, newest)) {
       if (!isKnownVersion(config.version)) return [];
       // What it promises by its own reading of the API, a kube-proxy has to keep.
       const kind = breachesWith(shape, right, proxyVersion(config)).some(own => isSame(own, breach)) ? 'bug' : 'older-api';
-      return [
-        {...breach, cause: {kind, mended: mendingVersion(config.version.value, version => vanishes(breach, withVersion(right, version)))}},
-      ];
+      return [{...breach, cause: {kind, mended: mendingVersion(config.version.value, version => vanishes(breach, rightAt(version)))}}];
     }
-    const isOfMode = vanishes(breach, {...withVersion(right, newestApi.version), mode: {value: 'iptables', source: ''}});
-    return isOfMode ? [{...breach, cause: {kind: 'mode'}}] : [];
+    return vanishes(breach, inIptables) ? [{...breach, cause: {kind: 'mode'}}] : [];
   });
 }
 
