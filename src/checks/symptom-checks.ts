@@ -138,10 +138,7 @@ export const symptomChecks: readonly Check[] = table.map(row => {
 });
 
 /** A node port without rules, of which the log of kube-proxy says that another process listens there. */
-function takenPort(
-  context: NodeCheckContext,
-  {kind, entry, port}: Symptom,
-): (Pick<Observation, 'remedy' | 'command'> & {readonly line: string}) | null {
+function takenPort(context: NodeCheckContext, {kind, entry, port}: Symptom) {
   if (kind !== 'missing-entry' || entry?.kind !== 'nodePort' || port === null) return null;
   const line = portInUse(context, port.servicePortName, entry.port);
   const remedy = `Another process listens on port ${entry.port} of the node, and this kube-proxy then leaves the node port out. Stop the process or give it another port (ss -ltnup shows it), then restart kube-proxy ${howToRestart}`;

@@ -5,9 +5,7 @@ import {pushTo} from '../model/lists.ts';
 import type {ServicePort} from '../model/service-port.ts';
 
 /** What a check reports of symptoms of one kind on a node, each with its symptom. */
-export function symptomObservations(
-  symptoms: readonly Symptom[],
-): readonly {readonly symptom: Symptom; readonly observation: Observation}[] {
+export function symptomObservations(symptoms: readonly Symptom[]) {
   return mergeWholeServices(symptoms).map(symptom => ({symptom, observation: observationOf(symptom)}));
 }
 

@@ -52,11 +52,7 @@ function contentOf(file: string): string | null {
 type Settings = Readonly<Record<string, unknown>>;
 
 /** The settings of all commands and those of this one. */
-function settingsOf(
-  file: string,
-  read: () => unknown,
-  {id, commands}: {readonly id: string; readonly commands: readonly CommandSpec[]},
-): {readonly common: Settings; readonly own: Settings} {
+function settingsOf(file: string, read: () => unknown, {id, commands}: {readonly id: string; readonly commands: readonly CommandSpec[]}) {
   const all = recordOf(file, parsed(file, read), 'the file');
   const isCommand = (name: string): boolean => commands.some(one => one.id === name && typeof all[name] === 'object');
   const known = new Set(commands.flatMap(({flags}) => Object.keys(flags)));

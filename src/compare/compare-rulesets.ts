@@ -335,11 +335,7 @@ function compareLists<Owner>(
 }
 
 /** Pairs each actual rule with its index among the expected ones: `[index among the expected, actual rule]`, in actual order. */
-function pairUp<Owner>(
-  expected: readonly OwnedRule<Owner>[],
-  actual: readonly Rule[],
-  owner: Owner | null,
-): {readonly pairs: readonly (readonly [number, Rule])[]; readonly differences: readonly Difference<Owner>[]} {
+function pairUp<Owner>(expected: readonly OwnedRule<Owner>[], actual: readonly Rule[], owner: Owner | null) {
   const differences: Difference<Owner>[] = [];
   const waiting = new Map<string, number[]>();
   for (const [index, {rule}] of expected.entries()) pushTo(waiting, comparableRule(rule), index);

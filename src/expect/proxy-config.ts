@@ -30,12 +30,7 @@ export interface ConfigOverrides extends KubeProxyFields {
  * kube-proxy), its configuration file, the arguments of its pod or of k3s, the ConfigMap; then what the node's rules show (`infer`, called
  * only if needed); then kube-proxy's defaults.
  */
-export function resolveProxyConfig(
-  node: NodeDump,
-  api: ApiObjects,
-  overrides: ConfigOverrides,
-  infer: () => InferredConfig = () => ({}),
-): {readonly config: ProxyConfig; readonly problems: readonly Problem[]} {
+export function resolveProxyConfig(node: NodeDump, api: ApiObjects, overrides: ConfigOverrides, infer: () => InferredConfig = () => ({})) {
   const problems: Problem[] = [];
   const object = nodeObject(api, node.name);
   const found = layersOf({node, api, object, overrides}, problems);

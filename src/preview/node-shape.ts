@@ -258,10 +258,7 @@ function serverText({text, realServers}: VirtualServer): string {
 }
 
 /** The Service ports whose ipsets or bound addresses differ. Complete if nothing else of IPVS mode differs, and all of it was read. */
-function otherIpvsDeviations(
-  expected: ExpectedIpvs,
-  setup: NodeSetup,
-): {readonly ports: readonly ServedPort[]; readonly isComplete: boolean} {
+function otherIpvsDeviations(expected: ExpectedIpvs, setup: NodeSetup) {
   const state = setup.ipvs();
   const {byPort, extraServers, extraAddresses, extraMembers, missingAddresses, wrongSets} = compareIpvs(expected, state);
   const ports = [...byPort].flatMap(([port, {members, missingAddresses: missing}]) => (members.length + missing.length > 0 ? [port] : []));

@@ -243,11 +243,7 @@ function sourcesOf(run: RuleRun, {to}: NatAction, branch: Branch) {
  * Of a range, the kernel takes an address by a hash of the sender: any that the node does not have stands for all such, and those that it has
  * are as that of MASQUERADE.
  */
-function newSources(
-  text: string,
-  {family}: Packet,
-  {localAddresses}: Environment,
-): readonly {readonly address: Address | null; readonly share: number}[] {
+function newSources(text: string, {family}: Packet, {localAddresses}: Environment) {
   const range = parseInterval(text);
   if (range === null || range.low === range.high) return [{address: parseAddress(text), share: 1}];
   const whole: Intervals = [[range.low, range.high]];

@@ -102,10 +102,7 @@ interface Exploration<T> {
 }
 
 /** The senders that one walk cannot tell apart from this one, with the result of walking it. */
-export function senderClassOf<T>(
-  {family}: {readonly family: Family},
-  walk: (conditions: SenderConditions) => T,
-): {readonly space: SenderSpace; readonly result: T} {
+export function senderClassOf<T>({family}: {readonly family: Family}, walk: (conditions: SenderConditions) => T) {
   let space: SenderSpace = {address: allAddresses(family), port: allPorts};
   const note: NoteCondition = (field, values) => {
     space = {...space, [field]: intersect(space[field], values)};

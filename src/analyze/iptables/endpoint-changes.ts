@@ -66,11 +66,7 @@ interface KnownChain {
 const knownChanges = new WeakMap<EndpointChange['own'], KnownChange>();
 
 /** The change of an earlier node, if the same is expected here and all its chains have the same text here; otherwise null. */
-function recallChange(
-  item: PortOnNode,
-  endpointChange: EndpointChange['own'],
-  actual: Ruleset,
-): {readonly change: EndpointChange; readonly found: () => KnownSymptoms} | null {
+function recallChange(item: PortOnNode, endpointChange: EndpointChange['own'], actual: Ruleset) {
   const known = knownChanges.get(endpointChange);
   const chains = actual.tables.get('nat')?.chains;
   // Symptoms also say in which state endpoints are that the node should not use.

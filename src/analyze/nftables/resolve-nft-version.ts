@@ -12,7 +12,6 @@ import {nftRule} from '../../parse/nftables/nft-rule.ts';
 import {bestVersion, type NodeInput} from '../proxy-mode.ts';
 import type {HypothesisTests} from '../infer-hypothesis.ts';
 import {otherDetectorThan} from '../symptoms/node-symptoms.ts';
-import type {Symptom} from '../symptoms/symptom.ts';
 import {kubeProxyTables} from './nft-rules.ts';
 
 /** Versions whose tables look alike and that treat some Services in different ways. */
@@ -96,10 +95,7 @@ function bodiesOf(texts: readonly string[]): string {
 }
 
 /** The node identifies pods differently than configured; null if it does not, or too few Services show it. */
-function otherDetector(
-  {context, ports}: ExpectedTable,
-  actual: NftTable,
-): {readonly hypothesis: Hypothesis; readonly symptom: Symptom} | null {
+function otherDetector({context, ports}: ExpectedTable, actual: NftTable) {
   // Rules that a truncated dump does not show may be on the node.
   if (!actual.complete || ports.length < 3) return null;
   const seen = seenDetector(actual);

@@ -208,10 +208,7 @@ function rankOf(item: ServedPort, context: NodeContext, constants: RuleConstants
 }
 
 /** The addresses and ports by which a rule may select a Service port. */
-function addressesProbed(
-  {port, endpoints}: ServedPort,
-  context: NodeContext,
-): {readonly addresses: readonly string[]; readonly ports: readonly number[]} {
+function addressesProbed({port, endpoints}: ServedPort, context: NodeContext) {
   const nodePort = port.nodePort === 0 ? [] : probedNodePortAddresses(context);
   return {
     addresses: [

@@ -2,7 +2,7 @@ import {keptWith, once} from '../../model/once.ts';
 import {type PortEntry, proxyVersion} from '../../expect/cluster/cluster-view.ts';
 import {bitsOf, type Address, contains, families, type Family, parseAddress} from '../../model/address.ts';
 import {groupBy, partition} from '../../model/lists.ts';
-import {type BridgePorts, podPorts} from '../../model/node/bridges.ts';
+import {podPorts} from '../../model/node/bridges.ts';
 import {type RouteResult, unknownRoute} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
 import type {CommandLine} from '../../model/text.ts';
@@ -111,10 +111,7 @@ const podsOf = once((entries: readonly PortEntry[]) =>
 );
 
 /** Bridges that pods of the node with endpoints hang on. */
-export function podBridges(
-  context: NodeCheckContext,
-  family: Family,
-): readonly (BridgePorts & {readonly name: string; readonly endpoints: readonly string[]})[] {
+export function podBridges(context: NodeCheckContext, family: Family) {
   // On most nodes nothing shows a bridge, and to find the device of each pod takes long.
   if (!context.facts.network.links?.some(({kind, master, isPeerElsewhere}) => kind === 'bridge' || (master !== null && isPeerElsewhere)))
     return [];
@@ -202,10 +199,7 @@ function networkOfPod(address: string): string {
  * addresses, as a network plugin leaves them behind, or makes for an address that two pods have; or by the network of an interface that
  * overlaps theirs.
  */
-export function misledPods(
-  context: NodeCheckContext,
-  family: Family,
-): readonly {readonly to: string; readonly found: readonly Unrouted[]}[] {
+export function misledPods(context: NodeCheckContext, family: Family) {
   const network = context.facts.network;
   const routes = network.routes[family] ?? [];
   if (routes.length === 0) return [];

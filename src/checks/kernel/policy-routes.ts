@@ -171,11 +171,7 @@ function clientGroups(context: NodeCheckContext, family: Family): readonly Group
 }
 
 /** Networks of the internet without a pod, a node or a Service, each with one of its clients. */
-function outsideIn(
-  context: NodeCheckContext,
-  networks: readonly Cidr[],
-  family: Family,
-): readonly {readonly network: string; readonly client: Address}[] {
+function outsideIn(context: NodeCheckContext, networks: readonly Cidr[], family: Family) {
   const {api, facts} = context;
   const unidentified = addressesIn(unidentifiedRanges[family], family);
   const found = [...new Set(networks.map(({text}) => text))]
@@ -226,10 +222,7 @@ export function isRefusal(kind: string): boolean {
  * Pods of the node or of others, or the node itself, whose packets to an endpoint routing rules refuse although the node has a route there; and
  * what comes from outside, where they refuse it once kube-proxy marked it, which it does before the kernel routes.
  */
-export function refusedPods(
-  context: NodeCheckContext,
-  family: Family,
-): readonly {readonly from: string; readonly to: string; readonly iif: string; readonly mark: number}[] {
+export function refusedPods(context: NodeCheckContext, family: Family) {
   if (!isPolicyRouted(context.facts.network, family)) return [];
   const here = new Set(podsHere(context, family).map(({address}) => address.text));
   const ends = [...firstPods(context, family), ...nodesOf(context, family)];
@@ -272,11 +265,7 @@ export function downWays(context: NodeCheckContext, family: Family): readonly (L
 }
 
 /** Endpoints of this node whose packets take a route that is none of pods, where an interface of pods is down; null if there are none. */
-export function podsWithoutLink(
-  context: NodeCheckContext,
-  family: Family,
-  isUsual: (route: RouteResult) => boolean,
-): {readonly addresses: readonly string[]; readonly down: readonly string[]} | null {
+export function podsWithoutLink(context: NodeCheckContext, family: Family, isUsual: (route: RouteResult) => boolean) {
   const usual = routesToPods(context, family).filter(({node, route}) => node === context.node.name && isUsual(route));
   const lost = usual.map(({address}) => address);
   const down = lost.length === 0 ? [] : downPodLinks(context.facts, lost);

@@ -69,10 +69,7 @@ async function listProxyPods(reader: ClusterReader, query: Readonly<Record<strin
 const proxySelectors = ['k8s-app in (kube-proxy,cilium)', 'component=kube-proxy'];
 
 /** The settings of Cilium, in the namespace of its agents; none if none of the pods is one. */
-export async function readCiliumSettings(
-  api: KubeApi,
-  pods: readonly PodObject[],
-): Promise<{readonly configMaps: readonly ConfigMapObject[]; readonly problems: readonly Problem[]}> {
+export async function readCiliumSettings(api: KubeApi, pods: readonly PodObject[]) {
   const namespace = pods.find(isCiliumAgent)?.metadata.namespace;
   if (namespace === undefined) return {configMaps: [], problems: []};
   const path = `/api/v1/namespaces/${namespace}/configmaps/${ciliumConfigMap}`;

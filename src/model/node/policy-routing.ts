@@ -481,11 +481,7 @@ export function misledTo(
  * Interfaces by which routes lead to more pods than can be behind them, with the interfaces of pods that may have to be ports of them: that of a
  * single pod with routes of their own to several; or a bridge with too few ports, while those of pods are ports of none.
  */
-export function crowdedLinks(
-  facts: NodeFacts,
-  family: Family,
-  pods: () => Iterable<string>,
-): readonly {readonly dev: string; readonly addresses: readonly string[]; readonly loose: readonly string[]}[] {
+export function crowdedLinks(facts: NodeFacts, family: Family, pods: () => Iterable<string>) {
   const {network, primaryInterface} = facts;
   const [links, routes] = [network.links ?? [], (network.routes[family] ?? []).filter(({kind}) => kind === 'unicast')];
   const single = new Set(routes.flatMap(({to}) => (to.prefix === bitsOf(family) ? [to.text.replace(/\/.*/, '')] : [])));

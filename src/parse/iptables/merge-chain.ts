@@ -60,10 +60,7 @@ function blocksOf(rules: readonly PastedRule[]): readonly (readonly PastedRule[]
   return blocks;
 }
 
-function addBlocks(
-  start: readonly PastedRule[],
-  blocks: readonly (readonly PastedRule[])[],
-): {readonly rules: readonly PastedRule[]; readonly repeated: readonly StrayLine[]; readonly added: number} {
+function addBlocks(start: readonly PastedRule[], blocks: readonly (readonly PastedRule[])[]) {
   let rules = [...start];
   const texts = new Set(rules.map(textToCompare));
   const repeated: StrayLine[] = [];

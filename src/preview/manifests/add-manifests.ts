@@ -241,10 +241,7 @@ interface ExistingServices {
  * status. Existing values are kept; where there are none, stand-ins are used. Follows `patchAllocatedValues`, `dropTypeDependentFields` and
  * the allocators of `pkg/registry/core/service`.
  */
-function allocate(
-  service: ServiceObject,
-  {before, others}: ExistingServices,
-): {readonly service: ServiceObject; readonly notes: readonly string[]} {
+function allocate(service: ServiceObject, {before, others}: ExistingServices) {
   const {spec = {}} = service;
   if (spec.type === 'ExternalName') return {service, notes: []};
   const name = namespacedName(service.metadata);

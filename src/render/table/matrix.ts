@@ -101,10 +101,7 @@ interface MatrixColumn {
 const maxLegend = 140;
 
 /** As many columns as fit, at least one. Long node names are shortened if more columns fit then. */
-function fitColumns(
-  columns: readonly MatrixColumn[],
-  room: number,
-): {readonly shown: readonly MatrixColumn[]; readonly titles: readonly string[]} {
+function fitColumns(columns: readonly MatrixColumn[], room: number) {
   const each = Math.max(minTitleLength, Math.floor(room / columns.length) - gap.length);
   const titles = columns.map(({title}) => shorten(title, each));
   let left = room;

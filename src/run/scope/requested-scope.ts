@@ -1,16 +1,9 @@
 import {type ClusterScope, ClusterReader} from '../../collect/cluster/cluster-reader.ts';
-import {
-  type ClusterReading,
-  readCluster,
-  type ReadClusterOptions,
-  readServicePods,
-  readServices,
-  type ServicePods,
-} from '../../collect/cluster/read-cluster.ts';
+import {readCluster, type ReadClusterOptions, readServicePods, readServices, type ServicePods} from '../../collect/cluster/read-cluster.ts';
 import {ApiError, type KubeApi} from '../../collect/kube/kube-api.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {refuseNamesWithSelector, type Selection, type SelectionInput, selectServices, wantedServices} from './select-services.ts';
+import {refuseNamesWithSelector, type SelectionInput, selectServices, wantedServices} from './select-services.ts';
 import {notRead} from '../wrong-use.ts';
 import {podShape} from '../../collect/objects/api-shapes.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
@@ -49,11 +42,7 @@ const maxNamedServices = 20;
  * Reads the requested objects. Throws a CLIError: exit 2 for a Service that does not exist, with the nearest names; exit 3 if Services may
  * not be read, because then nothing can be checked.
  */
-export async function readAsked(
-  api: KubeApi,
-  scope: ClusterScope,
-  {configMaps = true, ...input}: SelectionInput & ReadClusterOptions,
-): Promise<ClusterReading & {readonly selection: Selection}> {
+export async function readAsked(api: KubeApi, scope: ClusterScope, {configMaps = true, ...input}: SelectionInput & ReadClusterOptions) {
   const reading = await readCluster(api, scope, {configMaps});
   const {services} = reading.api;
   if (services === null) {

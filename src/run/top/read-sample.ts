@@ -91,11 +91,7 @@ async function readNat(
  * The counters with the node's own times: before the command starts, and when its first line comes, because it gets all rules from the
  * kernel before it prints one. Null where the node has no shell, or nothing complete came.
  */
-async function readTimed(
-  run: SampleRun,
-  argv: readonly string[],
-  family: Family,
-): Promise<{readonly counters: NatCounters; readonly time: NonNullable<NodeSample['onNode']>} | null> {
+async function readTimed(run: SampleRun, argv: readonly string[], family: Family) {
   const reader = new NatCounterReader(wantedChains(run.survey, family));
   let head = Buffer.alloc(0);
   const take = (part: Buffer): void => {

@@ -332,12 +332,7 @@ function leadsTo(actual: Ruleset, chain: string, target: string): boolean {
 }
 
 /** The effect of a chain on a packet with this mark; null if it is undetermined. A missing chain has no effect. */
-function passChain(
-  {actual, expected}: Pick<BaseRulesCase, 'actual' | 'expected'>,
-  table: string,
-  name: string,
-  mark: number,
-): {readonly mark: number; readonly masquerade: boolean; readonly dropped: boolean} | null {
+function passChain({actual, expected}: Pick<BaseRulesCase, 'actual' | 'expected'>, table: string, name: string, mark: number) {
   const chain = actual.chain(table, name);
   if (chain === undefined) return {mark, masquerade: false, dropped: false};
   const any = parseAddress(expected.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77');
