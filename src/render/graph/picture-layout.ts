@@ -68,51 +68,36 @@ function noteText(full: number, top: number, {width, isNarrow}: PictureShape): P
   return {kind: 'note', x: isNarrow ? 0 : width - text.length * letter.width, y: top - pathGap + letter.height + 4, text};
 }
 
-interface PathPlace {
-  readonly top: number;
-  readonly shape: PictureShape;
-  /** Of the bars. */
-  readonly full: number | null;
-}
-
+/**
+ * A line from every client to a rail, and from there an arrow to every endpoint: beside the clients with the rail between them, or below
+ * them with the rail at the left margin. Packets end at a faulty rule. `full` is that of the bars.
+ */
 function placePath(
-  path: PicturePath,
-  place: PathPlace,
-): {readonly boxes: PlacedBox[]; readonly lines: PlacedLine[]; readonly height: number} {
-  return place.shape.isNarrow ? placeBelow(path, place) : placeBeside(path, place);
+  {sources, ends}: PicturePath,
+  {top, shape: {width, isNarrow}, full}: {readonly top: number; readonly shape: PictureShape; readonly full: number | null},
+) {
+  const right = isNarrow ? railRoom : columns.left + columns.gap;
+  const clients = sourceStack(sources, isNarrow ? {x: right, width: width - right} : {x: 0, width: columns.left});
+  const bar = full === null ? null : {full, isBeside: !isNarrow};
+  const {boxes, height} = stack(ends.map(end => boxAt(end, {x: right, width: width - right, bar})));
+  const below = clients.height + boxGap * 2;
+  // Long lists of endpoints begin beside their clients.
+  const [clientsTop, endsTop] = isNarrow ? [0, below] : [offset(clients.height, height), offset(height, clients.height)];
+  const placedClients = at(clients.boxes, top + clientsTop);
+  const placedEnds = at(boxes, top + endsTop);
+  const railX = isNarrow ? railRoom / 2 - 3 : columns.left + columns.gap / 2;
+  const exits = clients.exits.map(index => placedClients[index]).filter(box => box !== undefined);
+  const lines = [
+    ...chainLines(placedClients, clients.exits),
+    ...(ends.length === 0 ? [] : exits).map(box => straight({x: box.x + (isNarrow ? 0 : box.width), y: middle(box)}, railX, box.isFault)),
+    ...rail(railX, exits.map(middle), placedEnds.map(middle)),
+    ...placedEnds.map(box => straight({x: railX, y: middle(box)}, box.x, box.isFault, isReached(box))),
+  ];
+  const heightBelow = height === 0 ? clients.height : below + height;
+  return {boxes: [...placedClients, ...placedEnds], lines, height: isNarrow ? heightBelow : Math.max(clients.height, height)};
 }
 
 const columns = {left: 400, gap: 80} as const;
-
-/** A line from every client to a rail in the middle, and from there an arrow to every endpoint. Packets end at a faulty rule. */
-function placeBeside({sources, ends}: PicturePath, {top, shape, full}: PathPlace): ReturnType<typeof placePath> {
-  const right = columns.left + columns.gap;
-  const left = sourceStack(sources, {x: 0, width: columns.left});
-  const bar = full === null ? null : {full, isBeside: true};
-  const endBoxes = stack(ends.map(end => boxAt(end, {x: right, width: shape.width - right, bar})));
-  // Long lists of endpoints begin beside their clients.
-  const [leftTop, rightTop] = [offset(left.height, endBoxes.height), offset(endBoxes.height, left.height)];
-  const placedLeft = at(left.boxes, top + leftTop);
-  const placedRight = at(endBoxes.boxes, top + rightTop);
-  const railX = columns.left + columns.gap / 2;
-  const exits = left.exits.map(index => placedLeft[index]).filter(box => box !== undefined);
-  const starts = exits.map(box => ({box, y: middle(box)}));
-  const lines = [
-    ...chainLines(placedLeft, left.exits),
-    ...(ends.length === 0 ? [] : starts).map(({box, y}) =>
-      straight({x: box.x + box.width, y}, {x: railX, y}, {isFault: box.isFault, hasHead: false}),
-    ),
-    ...rail(
-      railX,
-      starts.map(({y}) => y),
-      placedRight.map(middle),
-    ),
-    ...placedRight.map(box =>
-      straight({x: railX, y: middle(box)}, {x: box.x, y: middle(box)}, {isFault: box.isFault, hasHead: isReached(box)}),
-    ),
-  ];
-  return {boxes: [...placedLeft, ...placedRight], lines, height: Math.max(left.height, endBoxes.height)};
-}
 
 function offset(height: number, room: number): number {
   return Math.max(0, Math.min((room - height) / 2, maxOffset));
@@ -120,29 +105,6 @@ function offset(height: number, room: number): number {
 
 const maxOffset = 120;
 const railRoom = 26;
-
-/** The same with the rail at the left margin. */
-function placeBelow({sources, ends}: PicturePath, {top, shape, full}: PathPlace): ReturnType<typeof placePath> {
-  const column = {x: railRoom, width: shape.width - railRoom};
-  const above = sourceStack(sources, column);
-  const below = stack(ends.map(end => boxAt(end, {...column, bar: full === null ? null : {full, isBeside: false}})));
-  const placedAbove = at(above.boxes, top);
-  const placedBelow = at(below.boxes, top + above.height + boxGap * 2);
-  const railX = railRoom / 2 - 3;
-  const exits = above.exits.map(index => placedAbove[index]).filter(box => box !== undefined);
-  const lines = [
-    ...chainLines(placedAbove, above.exits),
-    ...(ends.length === 0 ? [] : exits).map(box =>
-      straight({x: box.x, y: middle(box)}, {x: railX, y: middle(box)}, {isFault: box.isFault, hasHead: false}),
-    ),
-    ...rail(railX, exits.map(middle), placedBelow.map(middle)),
-    ...placedBelow.map(box =>
-      straight({x: railX, y: middle(box)}, {x: box.x, y: middle(box)}, {isFault: box.isFault, hasHead: isReached(box)}),
-    ),
-  ];
-  const height = above.height + (below.height === 0 ? 0 : boxGap * 2 + below.height);
-  return {boxes: [...placedAbove, ...placedBelow], lines, height};
-}
 
 /** An endpoint without a share gets no packets. */
 function isReached({bar}: PlacedBox): boolean {
@@ -159,13 +121,8 @@ function rail(x: number, starts: readonly number[], ends: readonly number[]): re
   return all.length === 0 || first === last ? [] : [{path: `M${x} ${first} V${last}`, isFault: false, head: null}];
 }
 
-interface Point {
-  readonly x: number;
-  readonly y: number;
-}
-
-function straight(from: Point, to: Point, {isFault, hasHead}: {readonly isFault: boolean; readonly hasHead: boolean}): PlacedLine {
-  return {path: `M${from.x} ${from.y} H${hasHead ? to.x - 7 : to.x}`, isFault, head: hasHead ? {...to, to: 'right'} : null};
+function straight(from: {readonly x: number; readonly y: number}, to: number, isFault: boolean, hasHead = false): PlacedLine {
+  return {path: `M${from.x} ${from.y} H${hasHead ? to - 7 : to}`, isFault, head: hasHead ? {x: to, y: from.y, to: 'right'} : null};
 }
 
 /** From a client down to the third-party rules that its packets meet. */
