@@ -79,3 +79,57 @@ export abstract class ChainList<C> {
     return prefixes.some(prefix => name.startsWith(prefix));
   }
 }
+
+/** The numbers stored for each chain, in a row: where its name is in the bytes, its first run of rules, and one more of the format. */
+export const NAME = 0;
+export const START = 1;
+export const END = 2;
+export const COUNT = 3;
+export const ROW = 5;
+
+/**
+ * The chains of one table in the bytes of a dump, in its order. A large node has a quarter of a million, most of which are compared as text
+ * and never used again. So a chain is a row of offsets into these bytes, and becomes an object on demand.
+ */
+export abstract class ChainRows<C, Run extends {readonly count: number}> extends ChainList<C> {
+  readonly bytes: Buffer;
+  /** Of all chains. */
+  ruleCount = 0;
+  protected rows = new Int32Array(64 * ROW);
+  /** Further runs of a chain. They are rare: rules of one chain are nearly always consecutive. */
+  protected readonly laterRuns = new Map<number, Run[]>();
+  /** The place of the chain that was entered last. */
+  protected last = -1;
+  protected firstIncomplete = Number.POSITIVE_INFINITY;
+
+  constructor(bytes: Buffer) {
+    super();
+    this.bytes = bytes;
+  }
+
+  isComplete(place: number): boolean {
+    return place < this.firstIncomplete;
+  }
+
+  ruleCountAt(place: number): number {
+    const later = this.laterRuns.get(place) ?? [];
+    return later.reduce((sum, {count}) => sum + count, this.cell(place, COUNT));
+  }
+
+  protected enterAt(name: string, start: number): number {
+    const before = this.size;
+    const place = this.placeFor(name);
+    if (place < before) return place;
+    if (this.rows.length < (place + 1) * ROW) {
+      const more = new Int32Array(2 * this.rows.length);
+      more.set(this.rows);
+      this.rows = more;
+    }
+    this.rows[place * ROW + NAME] = start;
+    return place;
+  }
+
+  protected cell(place: number, column: number): number {
+    return this.rows[place * ROW + column] ?? 0;
+  }
+}

@@ -2,7 +2,7 @@
 interface PrintedChains {
   readonly size: number;
   nameOf(place: number): string;
-  ruleCountOf(place: number): number;
+  ruleCountAt(place: number): number;
 }
 
 interface PrintedTable {
@@ -21,7 +21,7 @@ interface PrintedTable {
  */
 export function chainsWithLostRules({chains, bytes, calls, isEarly}: PrintedTable): number {
   let last = chains.size - 1;
-  while (last >= 0 && chains.ruleCountOf(last) === 0) last--;
+  while (last >= 0 && chains.ruleCountAt(last) === 0) last--;
   const lost = chains.size - 1 - last;
   if (last < 0 || lost < fewest) return 0;
   const names = Array.from({length: lost}, (_, at) => chains.nameOf(last + 1 + at));
@@ -49,7 +49,7 @@ function isWithinKind(chains: PrintedChains, last: number, empty: ReadonlySet<st
   const kinds = new Set([...empty].map(kindOf));
   for (let place = last; place >= 0; place--) {
     const kind = kindOf(chains.nameOf(place));
-    if (kind !== null && kinds.has(kind) && chains.ruleCountOf(place) > 0) return true;
+    if (kind !== null && kinds.has(kind) && chains.ruleCountAt(place) > 0) return true;
   }
   return false;
 }

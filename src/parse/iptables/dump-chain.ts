@@ -14,7 +14,7 @@ interface ChainStore {
   nameOf(index: number): string;
   policyOf(index: number): string | null;
   isComplete(index: number): boolean;
-  ruleCountOf(index: number): number;
+  ruleCountAt(index: number): number;
   textAt(index: number): string;
   linesAt(index: number): readonly {readonly text: string; readonly line: number}[];
 }
@@ -49,7 +49,7 @@ export class DumpChain implements Chain {
   }
 
   get ruleCount(): number {
-    return this.#chains.ruleCountOf(this.#index);
+    return this.#chains.ruleCountAt(this.#index);
   }
 
   text(): string {

@@ -186,7 +186,7 @@ class PastedChains extends ChainList<DumpChain> implements ChainsByName {
     return this.#isComplete || (this.#chains[place]?.isWhole ?? false);
   }
 
-  ruleCountOf(place: number): number {
+  ruleCountAt(place: number): number {
     return this.#chains[place]?.rules.length ?? 0;
   }
 

@@ -1,45 +1,29 @@
 import {endOfHandle, objectEnd, JsonChainCheck} from './nft-json-bytes.ts';
 import type {NftChain, NftHook, NftJsonCheck} from '../../model/nft-ruleset.ts';
 import {pushTo} from '../../model/lists.ts';
-import {ChainList} from '../chain-list.ts';
+import {ChainRows, COUNT, END, NAME, ROW, START} from '../chain-list.ts';
 import type {TableChains} from './nft-elements.ts';
 import {JsonChain, type RuleRun} from './nft-json-chain.ts';
 
-/** The numbers stored for each chain, in a row: where its name is in the bytes, 0 if it is escaped there, and its first run of rules. */
-const NAME = 0;
-const START = 1;
-const END = 2;
-const COUNT = 3;
-/** The length of each rule of the first run up to the end of the chain's name: these bytes are the same in all of them. */
+/**
+ * The number in the row of a chain that only these dumps have: the length of each rule of the first run up to the end of the chain's name.
+ * These bytes are the same in all of them. The place of a name that is escaped in the bytes is 0.
+ */
 const HEAD = 4;
-const ROW = 5;
 const [SPACE, QUOTE, COMMA, BACKSLASH, CLOSE] = [0x20, 0x22, 0x2c, 0x5c, 0x7d];
 
 /** The chains of a table in a JSON dump: rows of offsets into its bytes. */
-export class JsonChains extends ChainList<JsonChain> implements TableChains {
-  readonly bytes: Buffer;
+export class JsonChains extends ChainRows<JsonChain, RuleRun> implements TableChains {
   readonly table: string;
-  ruleCount = 0;
-  #rows = new Int32Array(64 * ROW);
   readonly #hooks = new Map<number, NftHook>();
-  /** Further runs of a chain, which are rare. */
-  readonly #laterRuns = new Map<number, RuleRun[]>();
-  #last = -1;
-  #firstIncomplete = Number.POSITIVE_INFINITY;
 
   constructor(bytes: Buffer, table: string) {
-    super();
-    this.bytes = bytes;
+    super(bytes);
     this.table = table;
   }
 
   protected override create(place: number): JsonChain {
     return new JsonChain(this, place);
-  }
-
-  ruleCountAt(place: number): number {
-    const later = this.#laterRuns.get(place) ?? [];
-    return later.reduce((sum, {count}) => sum + count, this.#cell(place, COUNT));
   }
 
   baseChains(): readonly NftChain[] {
@@ -54,32 +38,28 @@ export class JsonChains extends ChainList<JsonChain> implements TableChains {
     return this.#hooks.get(place) ?? null;
   }
 
-  isComplete(place: number): boolean {
-    return place < this.#firstIncomplete;
-  }
-
   runsOf(place: number): readonly RuleRun[] {
-    const count = this.#cell(place, COUNT);
+    const count = this.cell(place, COUNT);
     if (count === 0) return [];
-    return [{start: this.#cell(place, START), end: this.#cell(place, END), count}, ...(this.#laterRuns.get(place) ?? [])];
+    return [{start: this.cell(place, START), end: this.cell(place, END), count}, ...(this.laterRuns.get(place) ?? [])];
   }
 
   /** Whether its rules follow one another in the dump. */
   isOneRun(place: number): boolean {
-    return !this.#laterRuns.has(place);
+    return !this.laterRuns.has(place);
   }
 
   startOf(place: number): number {
-    return this.#cell(place, START);
+    return this.cell(place, START);
   }
 
   endOf(place: number): number {
-    return this.#cell(place, END);
+    return this.cell(place, END);
   }
 
   /** See `HEAD`. */
   headOf(place: number): number {
-    return this.#cell(place, HEAD);
+    return this.cell(place, HEAD);
   }
 
   /** Adds chains whose names, all plain ASCII, are between these positions: the start and end of each, one after another. */
@@ -89,21 +69,21 @@ export class JsonChains extends ChainList<JsonChain> implements TableChains {
     const text = this.bytes.toString('latin1', first, names.at(-1));
     for (let at = 0; at < names.length; at += 2) {
       const start = names[at] ?? 0;
-      this.#last = this.#enterAt(text.slice(start - first, (names[at + 1] ?? 0) - first), start);
+      this.last = this.enterAt(text.slice(start - first, (names[at + 1] ?? 0) - first), start);
     }
   }
 
   /** The index of the chain whose name is in these bytes, all plain ASCII; adds a new chain if necessary. */
   enter(start: number, end: number): number {
     // Rules are in the order in which the chains were declared, so it is usually the next one.
-    const next = this.#last + 1;
-    this.#last = this.#isNamed(next, start, end) ? next : this.#enterAt(this.bytes.toString('latin1', start, end), start);
-    return this.#last;
+    const next = this.last + 1;
+    this.last = this.#isNamed(next, start, end) ? next : this.enterAt(this.bytes.toString('latin1', start, end), start);
+    return this.last;
   }
 
   /** The index of the chain of this name, which is escaped in the bytes, or of which it is not known where it is. */
   enterName(name: string): number {
-    return this.#enterAt(name, 0);
+    return this.enterAt(name, 0);
   }
 
   /** Adds runs as `readRuns` finds them. The names of their chains start so many bytes after them. */
@@ -115,7 +95,7 @@ export class JsonChains extends ChainList<JsonChain> implements TableChains {
   }
 
   addRun(place: number, {start, end, count, nameEnd}: RuleRun & {readonly nameEnd: number}): void {
-    const rows = this.#rows;
+    const rows = this.rows;
     const row = place * ROW;
     this.ruleCount += count;
     const last = rows[row + END] ?? 0;
@@ -126,7 +106,7 @@ export class JsonChains extends ChainList<JsonChain> implements TableChains {
       return;
     }
     if (known > 0) {
-      pushTo(this.#laterRuns, place, {start, end, count});
+      pushTo(this.laterRuns, place, {start, end, count});
       return;
     }
     rows[row + START] = start;
@@ -143,30 +123,13 @@ export class JsonChains extends ChainList<JsonChain> implements TableChains {
   /** The dump is truncated: it does not show the rest of the last chain that has rules, or of the later ones. */
   markTruncated(): void {
     let last = this.size - 1;
-    while (last > 0 && this.#cell(last, COUNT) === 0) last--;
-    this.#firstIncomplete = last;
-  }
-
-  #enterAt(name: string, start: number): number {
-    const before = this.size;
-    const place = this.placeFor(name);
-    if (place < before) return place;
-    if (this.#rows.length < (place + 1) * ROW) {
-      const more = new Int32Array(2 * this.#rows.length);
-      more.set(this.#rows);
-      this.#rows = more;
-    }
-    this.#rows[place * ROW + NAME] = start;
-    return place;
+    while (last > 0 && this.cell(last, COUNT) === 0) last--;
+    this.firstIncomplete = last;
   }
 
   #isNamed(place: number, start: number, end: number): boolean {
-    const own = place < this.size ? this.#cell(place, NAME) : 0;
+    const own = place < this.size ? this.cell(place, NAME) : 0;
     return own > 0 && this.nameOf(place).length === end - start && isSame(this.bytes, start, own, end - start);
-  }
-
-  #cell(place: number, column: number): number {
-    return this.#rows[place * ROW + column] ?? 0;
   }
 }
 

@@ -211,7 +211,7 @@ function lackOf({name, sets, chains}: JsonTable): string | null {
 function printed({chains}: JsonTable, bytes: Buffer): Parameters<typeof chainsWithLostRules>[0] {
   const names = [...chains.keys()];
   return {
-    chains: {size: chains.size, nameOf: place => names[place] ?? '', ruleCountOf: place => chains.ruleCountAt(place)},
+    chains,
     bytes,
     calls: {before: ['"target": "', '"target":"'], after: '"'},
     isEarly: last => kindOf(names[last] ?? '') === null && names.slice(last + 1).some(name => kindOf(name) === null),
