@@ -117,25 +117,21 @@ interface StaleEndpoint {
   readonly listed: readonly string[];
 }
 
+/** Services whose rules have other endpoints than kubectl lists, and those of which it lists no ready endpoint, and whose cluster IPs lead to some. */
 function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
+  const keysOf = keysInLists(listed, traces);
   const stale = staleBesideLists(node, traces).map(({trace: {service, port, entries}, endpoint: {hostPort}, listed: own}) => {
     const text = `${inRulesName(service, port)} sends to ${hostPort}, which is none of the endpoints that kubectl lists (${someOf(own)})`;
     return {text, about: [hostPort, ...addressesOf(entries)]};
   });
-  return [...stale, ...servedWithoutList(node, listed, traces), ...lackedEndpoints(listed, traces)];
-}
-
-/** Services of which kubectl lists no ready endpoint, and whose cluster IPs lead to some. */
-function servedWithoutList({name}: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
-  if (listed.empty.size === 0) return [];
-  const keysOf = keysInLists(listed, traces);
-  return traces.flatMap(({node, service, port, entries}) => {
-    if (node !== name || !keysOf(service).some(key => listed.empty.has(key))) return [];
-    const sent = entries.flatMap(({entry, endpoints}) => (entry.kind === 'clusterIP' ? endpoints.map(({hostPort}) => hostPort) : []));
-    if (sent.length === 0) return [];
-    const text = `${inRulesName(service, port)} sends to ${someOf([...new Set(sent)])}, and kubectl lists no ready endpoint for it: kube-proxy does not follow, or these pods are about to go and still serve`;
-    return {text, about: [...sent, ...addressesOf(entries)]};
+  const unlisted = traces.flatMap(({node: name, service, port, entries}) => {
+    const isEmpty = listed.empty.size > 0 && name === node.name && keysOf(service).some(key => listed.empty.has(key));
+    const ofCluster = entries.flatMap(({entry, endpoints}) => (isEmpty && entry.kind === 'clusterIP' ? endpoints : []));
+    const sent = [...new Set(ofCluster.map(({hostPort}) => hostPort))];
+    const text = `${inRulesName(service, port)} sends to ${someOf(sent)}, and kubectl lists no ready endpoint for it: kube-proxy does not follow, or these pods are about to go and still serve`;
+    return sent.length === 0 ? [] : {text, about: [...sent, ...addressesOf(entries)]};
   });
+  return [...stale, ...unlisted, ...lackedEndpoints(listed, traces)];
 }
 
 function inRulesName(service: ServiceName, port: PortTrace['port']): string {
@@ -243,17 +239,15 @@ function unboundAddresses(node: NodeDump, listed: Listed, traces: readonly PortT
 /** Service ports that the log of kube-proxy adds or opens, and that no rule of the text has. */
 function openedInLog(lines: readonly string[], traces: readonly PortTrace[]): string | readonly string[] {
   if (traces.length === 0) return [];
-  const opened = new Map<string, string>();
-  for (const line of lines) {
+  const opened = lines.flatMap(line => {
     const [, name = '', port] = /Opened local port.*?nodePort for ([^"\\\s]+)\W+\([^)]*?:(\d+)\/\w+\)/.exec(line) ?? [];
-    if (port !== undefined) opened.set(name, `node port ${port}`);
-    const [, removed] = /Removing service port "?([^"\s]+)"?/.exec(line) ?? [];
-    if (removed !== undefined) opened.delete(removed);
-  }
-  const shown = new Set(traces.flatMap(({entries}) => entries.map(({entry}) => `node port ${entry.port}`)));
-  const lacked = [...opened].filter(([, port]) => !shown.has(port));
+    return port === undefined ? [] : [{name, port: Number(port)}];
+  });
+  const removed = new Set(lines.flatMap(line => /Removing service port "?([^"\s]+)"?/.exec(line)?.[1] ?? []));
+  const shown = new Set(traces.flatMap(({entries}) => entries.map(({entry}) => entry.port)));
+  const lacked = opened.flatMap(({name, port}) => (removed.has(name) || shown.has(port) ? [] : `node port ${port} of ${name}`));
   if (lacked.length === 0) return [];
-  return `the log says that kube-proxy opened ${someOf(lacked.map(([name, port]) => `${port} of ${name}`))}, and no rule of this text has it: these rules are of the other backend of iptables (iptables-legacy-save, iptables-nft-save show both), another program removed it, or the command left it out`;
+  return `the log says that kube-proxy opened ${someOf([...new Set(lacked)])}, and no rule of this text has it: these rules are of the other backend of iptables (iptables-legacy-save, iptables-nft-save show both), another program removed it, or the command left it out`;
 }
 
 /** Packets of Services that a rule of another program takes. In IPVS mode the node has their addresses, too. */

@@ -40,23 +40,18 @@ export function endsOfTraces(lines: readonly string[], rulesets: readonly Rulese
 
 /** The packets that lines of a trace show, each with its last line. */
 function tracedPackets(lines: readonly string[]): readonly TracedPacket[] {
-  const packets = new Map<string, TracedPacket>();
-  for (const line of lines) {
-    if (!/TRACE: |trace id /.test(line)) continue;
-    const step = stepOfIptables(line) ?? stepOfNft(line);
-    if (step === null) continue;
-    const {key, tuple, place} = step;
-    const known = packets.get(key);
-    const last = tuple ?? known?.last ?? null;
-    packets.set(key, {
+  const steps = lines.flatMap(line => (/TRACE: |trace id /.test(line) ? (stepOfIptables(line) ?? stepOfNft(line) ?? []) : []));
+  return [...Map.groupBy(steps, ({key}) => key).values()].flatMap(own => {
+    const [tuples, places] = [own.flatMap(({tuple}) => tuple ?? []), own.map(({place}) => place)];
+    const isOf = (pattern: RegExp): boolean => places.some(({table, chain}) => pattern.test(`${table} ${chain}`));
+    return places.slice(-1).map(place => ({
       ...place,
-      first: known?.first ?? last,
-      last,
-      passedNat: known?.passedNat === true || /nat/.test(`${place.table} ${place.chain}`),
-      isLeaving: known?.isLeaving === true || /POSTROUTING|postrouting/.test(place.chain),
-    });
-  }
-  return [...packets.values()];
+      first: tuples[0] ?? null,
+      last: tuples.at(-1) ?? null,
+      passedNat: isOf(/nat/),
+      isLeaving: isOf(/ .*(?:POSTROUTING|postrouting)/),
+    }));
+  });
 }
 
 interface TraceLine {
