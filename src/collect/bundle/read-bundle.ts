@@ -19,8 +19,6 @@ import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapsh
 import {errorText, namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
 import {attempt, parseJson} from '../../parse/attempt.ts';
 import {plainText} from '../../parse/lines.ts';
-import {parseConntrack} from '../../parse/conntrack.ts';
-import {listedIn} from '../../parse/pasted/listed-objects.ts';
 import {answerOfText, noDump, snapshotOfText} from '../../parse/pasted/split-text.ts';
 import {
   configMapShape,
@@ -38,7 +36,6 @@ import {
 import {maxSizeOf, readFileOrPipe} from '../text-file.ts';
 import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
 import {historyFile, readHistory, type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
-import {joinHostPort} from '../../model/address.ts';
 
 /** A bundle that cannot be used at all; the message says what was tried and what to do. */
 export class UnreadableBundle extends Error {}
@@ -59,36 +56,9 @@ export async function readBundle(path: string, {archiveLimit = defaultArchiveLim
   if (opened.dump.length === 0) throw new UnreadableBundle(path === '-' ? emptyInput : `${path} is empty`);
   const snapshot = snapshotOfText(path === '-' ? 'stdin' : path, opened.dump);
   if (snapshot === null)
-    throw new UnreadableBundle(
-      `${path} ${isManifest(opened.dump) ? (answerOfText(opened.dump) ?? noRules(path)) : (listOfConnections(opened.dump) ?? noDump(opened.dump))}`,
-    );
+    throw new UnreadableBundle(`${path} ${isManifest(opened.dump) ? (answerOfText(opened.dump) ?? noRules(path)) : noDump(opened.dump)}`);
   return {...snapshot, origin: path};
 }
-
-/** What a text shows that is no dump of rules but a list of tracked connections; null if it is neither. */
-function listOfConnections(content: Buffer): string | null {
-  const all = ['udp', 'tcp'].flatMap(protocol => [...parseConntrack(content.toString('utf8', 0, maxShown), protocol)]);
-  const isTranslated = ({original, reply}: (typeof all)[number]): boolean => reply.source !== original.destination;
-  const translated = new Set(all.filter(isTranslated).map(({original}) => `${original.destination} ${original.destinationPort}`));
-  // What goes nowhere, while rules translate others to the same address, is what is looked for.
-  const stuck = all.find(flow => !isTranslated(flow) && translated.has(`${flow.original.destination} ${flow.original.destinationPort}`));
-  const {services, endpoints, ready} = listedIn(content.toString('utf8', 0, maxShown).split('\n'));
-  const listedFor = ({original, reply}: (typeof all)[number]): readonly string[] => {
-    const own = services.find(({clusterIPs}) => clusterIPs.includes(original.destination))?.name ?? '';
-    const list = ready.has(own) ? [...(endpoints.get(own) ?? [])] : [];
-    return list.includes(joinHostPort(reply.source, reply.sourcePort)) ? [] : list;
-  };
-  const stale = all.find(flow => isTranslated(flow) && listedFor(flow).length > 0);
-  const told = stuck ?? stale ?? all[0];
-  if (told === undefined) return null;
-  const {line, original, reply} = told;
-  const way = isTranslated(told)
-    ? `its packets go to ${joinHostPort(reply.source, reply.sourcePort)}${told === stale ? `, which is none of the endpoints that kubectl lists (${someOf(listedFor(told))}), and go there as long as they come` : ''}${told.state === 'SYN_SENT' ? ', which does not answer, or its answers do not come back through this node: it may be a former endpoint' : ''}`
-    : `no rule translated ${original.destination}, and rules are not asked again while this connection lasts`;
-  return `is a list of tracked connections, without rules. Of the one on line ${line}, ${way}. To check it, put it into a bundle as nodes/NAME/conntrack`;
-}
-
-const maxShown = 100_000;
 
 const emptyInput = 'standard input is empty: pipe a bundle or a dump into it, as in "iptables-save | kubectl svc-trace packet --from - …"';
 

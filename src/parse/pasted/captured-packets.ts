@@ -1,6 +1,7 @@
 import {joinHostPort} from '../../model/address.ts';
-import {plural} from '../../model/text.ts';
+import {plural, someOf} from '../../model/text.ts';
 import {parseConntrack} from '../conntrack.ts';
+import type {Listed} from './listed-objects.ts';
 
 /** What a pasted text shows to be wrong, in a few words. */
 export interface PacketFact {
@@ -30,6 +31,37 @@ function waitingConnections(lines: readonly string[], tracked: string): readonly
     const waits = `${plural(all.length, 'connection')} to ${server} ${all.length === 1 ? 'waits' : 'wait'}`;
     return {text: `${waits} for ${end}: it does not answer, or its answers do not come back through this node${why}`, about: [server, end]};
   });
+}
+
+/**
+ * Where a tracked connection goes that no rule translated while rules translate others, or that goes to no endpoint that is listed; of
+ * others, where the first goes, which is no fault.
+ */
+export function connectionIn(
+  tracked: string,
+  {services, endpoints, ready}: Listed,
+): {readonly text: string; readonly isFault: boolean} | null {
+  const all = ['udp', 'tcp'].flatMap(protocol => [...parseConntrack(tracked, protocol)]);
+  const flows = all.map(({line, original, reply: {source, sourcePort}}) => {
+    const own = services.find(({clusterIPs}) => clusterIPs.includes(original.destination))?.name ?? '';
+    const isTranslated = source !== original.destination;
+    const [end, list] = [joinHostPort(source, sourcePort), ready.has(own) ? [...(endpoints.get(own) ?? [])] : []];
+    return {
+      line,
+      isTranslated,
+      end,
+      others: isTranslated && !list.includes(end) ? list : [],
+      to: `${original.destination} ${original.destinationPort}`,
+    };
+  });
+  const translated = new Set(flows.flatMap(({to, isTranslated}) => (isTranslated ? to : [])));
+  const stuck = flows.find(({to, isTranslated}) => !isTranslated && translated.has(to));
+  const told = stuck ?? flows.find(({others}) => others.length > 0) ?? flows[0];
+  if (told === undefined) return null;
+  const way = told.isTranslated
+    ? `packets go to ${told.end}${told.others.length === 0 ? '' : `, which is none of the endpoints that kubectl lists (${someOf(told.others)}), and go there as long as they come`}`
+    : `no rule translated ${told.to.split(' ')[0]}, and rules are not asked again while it lasts`;
+  return {text: `of the tracked connection on line ${told.line}, ${way}`, isFault: told === stuck || told.others.length > 0};
 }
 
 /** What connections and tcpdump show to be lost or refused. Most telling first. */

@@ -4,7 +4,7 @@ import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
-import {packetsOf} from './captured-packets.ts';
+import {connectionIn, packetsOf} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
 import {type ClientError, clientErrors, refusedClients} from './client-errors.ts';
 import {listedIn, listedObjects} from './listed-objects.ts';
@@ -48,17 +48,20 @@ export function answerOfText(content: Buffer): string | null {
     return `has no rules, and what a command says: ${ofCommand.line.trim()} (${ofCommand.failure.cause}). What the rules are, iptables-save or nft list ruleset prints`;
   const objects = listedObjects(lines);
   const listed = listedIn(lines);
+  const whole = lines.join('\n');
   const clients = refusedClients(lines, listed);
   const [client] = clients.length > 0 ? [] : clientErrors(lines);
   const unreached = client === undefined ? null : unreachedText(client, lines);
+  const connection = connectionIn(whole, listed);
   const facts = [
     ...refusedElements(lines),
     ...stoppedInKernel(lines, listedSwitches(lines) ?? '').map(({text}) => text),
     ...commandAnswers(lines),
-    ...packetsOf(lines, lines.join('\n')).map(({text}) => text),
+    ...packetsOf(lines, whole).map(({text}) => text),
     ...clients,
     ...besideLog(lines, listed),
     ...listed.faults,
+    ...(connection?.isFault === true ? [connection.text] : []),
   ];
   const what = rows === null ? 'has no rules, and shows: ' : `${rows}. The text shows: `;
   const beside = [...(objects ?? []), ...(unreached === null ? [] : [`A program ${unreached}`])];
@@ -74,6 +77,7 @@ export function answerOfText(content: Buffer): string | null {
     return `shows a program that ${unreached}. ${settings === null ? '' : `The text ${settings}. `}What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
   if (log !== null) return ofLog('without an error');
   if (settings !== null) return settings;
+  if (connection !== null) return `is a list of tracked connections, without rules: ${connection.text}`;
   const shortened = shortenedText(lines.filter(line => /\bkube-proxy\[\d+\]: /.test(line)));
   if (shortened !== '') return `has lines of a log of kube-proxy.${shortened}`;
   if (lines.some(line => /^\s*(?:Members:|add KUBE-\S+ )/.test(line)))

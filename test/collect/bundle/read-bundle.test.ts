@@ -268,26 +268,29 @@ describe('a bare dump', () => {
       await readBundle(path);
     };
     await expect(refusal('10.10.10.10')).rejects.toThrow(
-      'is a list of tracked connections, without rules. Of the one on line 1, no rule translated 10.10.10.10',
+      'is a list of tracked connections, without rules: of the tracked connection on line 1, no rule translated 10.10.10.10',
     );
-    await expect(refusal('10.244.1.7')).rejects.toThrow('its packets go to 10.244.1.7:80');
+    await expect(refusal('10.244.1.7')).rejects.toThrow('packets go to 10.244.1.7:80');
     const opening = `tcp 6 119 SYN_SENT src=172.18.0.1 dst=10.10.10.10 sport=6000 dport=80 [UNREPLIED] src=10.244.1.7 dst=172.18.0.2 sport=80 dport=6000\n`;
     await expect(readBundle(join(folder.bundle({file: opening}), 'file'))).rejects.toThrow(
-      'its packets go to 10.244.1.7:80, which does not answer',
+      '1 connection to 10.10.10.10:80 waits for 10.244.1.7:80: it does not answer',
     );
     // Of several, the one that goes nowhere.
     const both = join(folder.bundle({file: `${flow('10.244.1.7')}${flow('10.10.10.10')}`}), 'file');
-    await expect(readBundle(both)).rejects.toThrow('Of the one on line 2, no rule translated 10.10.10.10');
+    await expect(readBundle(both)).rejects.toThrow('of the tracked connection on line 2, no rule translated 10.10.10.10');
     // Or that goes to none of the endpoints that kubectl lists.
     const lists = (end: string) =>
       `NAME  TYPE       CLUSTER-IP   EXTERNAL-IP  PORT(S)  AGE\nweb   ClusterIP  10.10.10.10  <none>       80/UDP   3d\n\nNAME  ENDPOINTS  AGE\nweb   ${end}  3d\n\n`;
     const beside = (end: string) => join(folder.bundle({file: `${lists(end)}${flow('10.244.1.9')}${flow('10.244.1.7')}`}), 'file');
     await expect(readBundle(beside('10.244.1.9:80'))).rejects.toThrow(
-      'Of the one on line 8, its packets go to 10.244.1.7:80, which is none of the endpoints that kubectl lists (10.244.1.9:80), and go there as long as they come',
+      'of the tracked connection on line 8, packets go to 10.244.1.7:80, which is none of the endpoints that kubectl lists (10.244.1.9:80), and go there as long as they come',
     );
     await expect(readBundle(beside('10.244.1.7:80,10.244.1.9:80'))).rejects.toThrow(
-      'Of the one on line 7, its packets go to 10.244.1.9:80. ',
+      'is what kubectl prints, without rules. To see what a node does',
     );
+    // A connection of the text does not hide what else it shows.
+    const described = `Name: web\nNamespace: shop\nSelector: app=web\nEndpoints: <none>\n\n${flow('10.244.1.7')}`;
+    await expect(readBundle(join(folder.bundle({file: described}), 'file'))).rejects.toThrow('shop/web: no endpoint');
   });
 
   test('that is empty is said to be empty', async () => {
