@@ -183,7 +183,7 @@ function isOfPolicies({code, actual}: Finding): boolean {
   return /^ST(?:303|40[12])$/.test(code) && actual?.some(({chain}) => isPolicyChain(chain)) === true;
 }
 
-const suspects = /^ST2|^ST305$|^ST50[4789]$|^ST80[1-5]$/;
+const suspects = /^ST2|^ST30[45]$|^ST50[4789]$|^ST80[1-5]$/;
 
 function serviceOf({service}: Finding): string {
   return service === undefined ? '' : namespacedName(service);
@@ -213,7 +213,8 @@ export function retract(doubtful: readonly Finding[], diagnosis: OpenDiagnosis):
       }),
     );
     if (own.some(({service}) => service === undefined)) {
-      const message = `the tables of Cilium on ${node} kept changing while they were read: what differed in them may be only that`;
+      const what = own.some(({program}) => program !== undefined) ? `the tables of Cilium on ${node}` : `the Services and ${node}`;
+      const message = `${what} kept changing while they were read: what differed in them may be only that`;
       told.push(toFinding(changedWhileLooking, {node, message}));
     }
     const isDoubtful = (finding: Finding): boolean =>

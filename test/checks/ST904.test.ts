@@ -33,6 +33,28 @@ test('an undetermined state replaces all findings of the Service on the node', a
   expect(found).toEqual([expect.objectContaining({code: 'ST904', severity: 'info', node: 'node-b'})]);
 });
 
+test('an undetermined finding about many Services is told of the node and its Services', async () => {
+  const given = await scenario();
+  given.file(
+    'node-b',
+    'iptables-save',
+    given
+      .rules('node-b')
+      .toString()
+      .replaceAll(/^-A KUBE-NODEPORTS .*\n/gm, ''),
+  );
+  const {api, nodes} = given.snapshot();
+  const diagnosis = new Diagnosis(api, {toolVersion: '0.0.0'});
+  for (const node of nodes) diagnosis.add(node);
+  const doubtful = diagnosis.findingsOn('node-b').filter(({code}) => code === 'ST304');
+  expect(doubtful).toHaveLength(1);
+  retract(doubtful, diagnosis);
+  const found = diagnosis.findingsOn('node-b').filter(({code}) => /^ST[39]04$/.test(code));
+  expect(found.map(({code, message}) => `${code} ${message}`)).toEqual([
+    'ST904 the Services and node-b kept changing while they were read: what differed in them may be only that',
+  ]);
+});
+
 test('a change that is minutes old hides no finding', async () => {
   expect((await changedBefore(120)).map(({code}) => code)).toEqual(['ST202']);
 });

@@ -4,9 +4,10 @@ import {recheck} from '../../src/run/recheck.ts';
 import {apiObjects} from '../cluster.ts';
 import {findingOf} from '../render/report.ts';
 
+const refused = findingOf('node-a', 'shop/web', {code: 'ST213', name: 'unexpected-reject'});
+
 /** How often node-a is read again, where its first dumps, so many, have tables of two states of shop/web, which changes all the time. */
-async function rereads(torn: number): Promise<{readonly reads: number; readonly stands: boolean}> {
-  const lost = findingOf('node-a', 'shop/web', {code: 'ST213', name: 'unexpected-reject'});
+async function rereads(torn: number, lost = refused): Promise<{readonly reads: number; readonly stands: boolean}> {
   let reads = 1;
   let time = 100_000;
   const findings = () => (reads <= torn ? [lost] : []);
@@ -20,7 +21,7 @@ async function rereads(torn: number): Promise<{readonly reads: number; readonly 
     diagnosis: diagnosis as OpenDiagnosis,
     readAgain: async () => apiObjects({}),
     take: async () => undefined,
-    history: {knownSince: () => 0, hasChanged: () => true, partlyKnown: []},
+    history: {knownSince: () => 0, hasChanged: () => true, partlyKnown: ['shop/web']},
     nodeReadAt: new Map([['node-a', time]]),
     evaluateAgain: async () => undefined,
     readNodes: async () => {
@@ -46,4 +47,8 @@ test('two dumps in a row with tables of two states are read again, and are no fi
 
 test('what three dumps in a row show is a finding', async () => {
   expect(await rereads(Infinity)).toEqual({reads: 2, stands: true});
+});
+
+test('node ports that none of two torn dumps holds are no finding of the node', async () => {
+  expect(await rereads(2, findingOf('node-a', null, {code: 'ST304', name: 'node-ports-unreachable'}))).toEqual({reads: 2, stands: false});
 });
