@@ -189,14 +189,13 @@ function withoutJump(baseRules: ChainSource, {table, chain, target}: Rule): Chai
 function analyzeChains(differences: readonly BaseRuleDifference[], baseChainsCase: BaseChainsCase): readonly NodeSymptom[] {
   const isMarkGone = baseChainsCase.ruleset.chain('nat', markChain) === undefined;
   const chains = Map.groupBy(differences, ({rule: {table, chain, target}}) =>
-    isMarkGone && target?.name === markChain ? 'mark' : (groups.get(`${table}/${chain}`) ?? `${table}/${chain}`),
+    markChains.has(`${table}/${chain}`) || (isMarkGone && target?.name === markChain) ? 'mark' : `${table}/${chain}`,
   );
   return [...chains].flatMap(([key, own]) => analyzeChain(key, own, baseChainsCase));
 }
 
 function analyzeChain(key: string, differences: readonly BaseRuleDifference[], baseChainsCase: BaseChainsCase): readonly NodeSymptom[] {
-  const members = new Set([...groups].flatMap(([chain, group]) => (group === key ? [chain] : [])));
-  const chains = members.size > 0 ? members : new Set([key]);
+  const chains = key === 'mark' ? markChains : new Set([key]);
   const evidence = evidenceOf(differences, 6);
   const where = [...chains].join(' and ');
   if (key === 'filter/KUBE-FORWARD' && blocksForward(differences, baseChainsCase)) {
@@ -242,12 +241,8 @@ function blocksHealthChecks(differences: readonly BaseRuleDifference[], {expecte
 }
 
 /** Chains that only work together. */
-const groups: ReadonlyMap<string, string> = new Map([
-  ['nat/KUBE-POSTROUTING', 'mark'],
-  ['nat/KUBE-MARK-MASQ', 'mark'],
-]);
-
 const markChain = 'KUBE-MARK-MASQ';
+const markChains: ReadonlySet<string> = new Set(['nat/KUBE-POSTROUTING', `nat/${markChain}`]);
 
 const consequences: Readonly<Record<BaseRuleHarm, string>> = {
   refuses: 'packets that should reach an endpoint are refused or lost',

@@ -1,5 +1,5 @@
 import {Buffer} from 'node:buffer';
-import type {NodeCommand, CommandVariant, JointCommand} from './node-command.ts';
+import {type JointCommand, markedParts, type NodeCommand} from './node-command.ts';
 
 const curl = ['curl', '-sS', '--noproxy', '*', '--max-time', '5'];
 
@@ -28,9 +28,10 @@ export function pageOf(file: string): KubeProxyPage | undefined {
   return pages.find(page => page.file === file);
 }
 
-/** The part of an answer to keep; null for an error page. */
-export function keptOf(page: KubeProxyPage, body: Buffer): Buffer | null {
-  return kept(body, page.keep);
+/** The part of an answer to keep. With any status it is kept if it is JSON or text, because kube-proxy's 503 is one too; null for an error page. */
+export function keptOf({keep}: KubeProxyPage, body: Buffer): Buffer | null {
+  if (/^(?:404 page not found|\s*<)/.test(body.toString('latin1', 0, 100))) return null;
+  return keep === undefined ? body : keep(body);
 }
 
 function urlOf({port, path}: KubeProxyPage): string {
@@ -38,10 +39,11 @@ function urlOf({port, path}: KubeProxyPage): string {
 }
 
 /** Each page by itself, with a program on the node. */
-export const kubeProxyPages: readonly NodeCommand[] = pages.map(page => ({
-  file: page.file,
-  variants: httpVariants(urlOf(page), page.keep),
-}));
+export const kubeProxyPages = pages.map((page): NodeCommand => {
+  const join = (outputs: readonly Buffer[]) => keptOf(page, Buffer.concat(outputs));
+  const programs = [curl, ['wget', '-q', '-O', '-', '-T', '5']];
+  return {file: page.file, variants: programs.map(argv => ({commands: [[...argv, urlOf(page)]], join}))};
+});
 
 const [, ...pagesOfSettings] = pages;
 
@@ -55,41 +57,14 @@ export const jointPages: JointCommand = {
   keepsPart: true,
   // It could not connect, or got no answer or no whole one: then no other page would come either.
   isLast: exitCode => [7, 28, 52, 56].includes(exitCode),
-  // After a failure too, curl prints the URL: that page may be incomplete.
-  split: (output, isPart) =>
-    new Map(
-      pagesIn(output)
-        .slice(0, isPart ? -1 : undefined)
-        .flatMap(({url, body}) => fileOfPage(url, body)),
-    ),
+  split: (output, isPart) => {
+    const found = markedParts(output, /\nsvc-trace (\S+)\n/g).flatMap(([body, [, url]]) =>
+      pages.flatMap(page => (urlOf(page) === url ? [[page.file, keptOf(page, body)] as const] : [])),
+    );
+    // After a failure too, curl prints the URL: that page may be incomplete.
+    return new Map(isPart ? found.slice(0, -1) : found);
+  },
 };
-
-function pagesIn(output: Buffer): readonly {readonly url: string; readonly body: Buffer}[] {
-  let start = 0;
-  return [...output.toString('latin1').matchAll(/\nsvc-trace (\S+)\n/g)].map(({0: mark, 1: url = '', index}) => {
-    const body = output.subarray(start, index);
-    start = index + mark.length;
-    return {url, body};
-  });
-}
-
-function fileOfPage(url: string, body: Buffer): readonly (readonly [string, Buffer | null])[] {
-  const page = pages.find(candidate => urlOf(candidate) === url);
-  return page === undefined ? [] : [[page.file, kept(body, page.keep)]];
-}
-
-/** An answer with any status is kept if it is JSON or text, because kube-proxy's 503 is one too; an error page is not. */
-function kept(body: Buffer, keep: (body: Buffer) => Buffer | null = all => all): Buffer | null {
-  return /^(?:404 page not found|\s*<)/.test(body.toString('latin1', 0, 100)) ? null : keep(body);
-}
-
-function httpVariants(url: string, keep: KubeProxyPage['keep']): readonly CommandVariant[] {
-  const join = (outputs: readonly Buffer[]) => kept(Buffer.concat(outputs), keep);
-  return [
-    {commands: [[...curl, url]], join},
-    {commands: [['wget', '-q', '-O', '-', '-T', '5', url]], join},
-  ];
-}
 
 /** The other metrics are about Go and HTTP, and long. */
 function onlyKubeProxyMetrics(body: Buffer): Buffer | null {

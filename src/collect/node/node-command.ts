@@ -49,6 +49,16 @@ export interface JointCommand {
   readonly split: (output: Buffer, isPart: boolean) => ReadonlyMap<string, Buffer | null>;
 }
 
+/** What stands before each mark of an output, with the mark. */
+export function markedParts(output: Buffer, mark: RegExp): readonly (readonly [part: Buffer, mark: RegExpExecArray])[] {
+  let start = 0;
+  return [...output.toString('latin1').matchAll(mark)].map(found => {
+    const part = output.subarray(start, found.index);
+    start = found.index + found[0].length;
+    return [part, found];
+  });
+}
+
 // Commands that read a node's counters. All of them only list: nothing is reset, and no accounting is switched on.
 
 /** The table nat with its counters, by the program that prints the rules, such as `iptables-save`. */

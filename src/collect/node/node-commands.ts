@@ -5,7 +5,7 @@ import {parseInterfaceSwitches, parseLinks} from '../../parse/network-facts.ts';
 import {parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {kubeProxyPages} from './kube-proxy-pages.ts';
-import {type CommandVariant, type NodeCommand, backendsBut, defaultBackend, tools} from './node-command.ts';
+import {type CommandVariant, type NodeCommand, backendsBut, defaultBackend, markedParts, tools} from './node-command.ts';
 import {nftNames, nftTables} from './nft-tables.ts';
 import {append, partition} from '../../model/lists.ts';
 import {canonicalAddress, joinHostPort} from '../../model/address.ts';
@@ -324,15 +324,8 @@ export const ciliumCommand: readonly string[] = ['sh', '-c', script];
 
 /** What the script printed: each table, or why it is missing. Tables of which there is nothing, because the output ends before, are left out. */
 export function splitCiliumTables(output: Buffer): ReadonlyMap<string, Buffer | {readonly reason: string}> {
-  let start = 0;
-  const found = [...output.toString('latin1').matchAll(/\nsvc-trace (\S+) (\d+) (\S+) (.*)\n/g)].map(
-    (mark): [string, Buffer, RegExpExecArray] => {
-      const body = output.subarray(start, mark.index);
-      start = mark.index + mark[0].length;
-      return [mark[1] ?? '', body, mark];
-    },
-  );
-  return new Map(found.map(([file, body, mark]) => [file, mark[2] === '0' ? body : {reason: whyFailed(mark)}]));
+  const found = markedParts(output, /\nsvc-trace (\S+) (\d+) (\S+) (.*)\n/g);
+  return new Map(found.map(([body, mark]) => [mark[1] ?? '', mark[2] === '0' ? body : {reason: whyFailed(mark)}]));
 }
 
 function whyFailed({1: file, 2: code, 3: program = '', 4: said = ''}: RegExpExecArray): string {
