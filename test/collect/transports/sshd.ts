@@ -26,7 +26,7 @@ export async function startSshd(bin: string): Promise<Sshd> {
   writeFileSync(join(folder, 'known'), knownHost(port, join(folder, 'host.pub')));
   writeFileSync(join(folder, 'known-otherwise'), knownHost(port, join(folder, 'unauthorized.pub')));
   writeFileSync(join(folder, 'known-nobody'), '');
-  const settings = [`Port ${port}`, 'ListenAddress 127.0.0.1', ...keySettings(folder), `SetEnv PATH=${bin}:/usr/bin:/bin`];
+  const settings = [`Port ${port}`, 'ListenAddress 127.0.0.1', ...loginSettings(folder, bin)];
   writeFileSync(join(folder, 'config'), `${settings.join('\n')}\n`);
   const server = spawn('/usr/sbin/sshd', ['-D', '-f', join(folder, 'config'), '-E', join(folder, 'log')], {stdio: 'ignore'});
   await untilListening(port);
@@ -89,8 +89,8 @@ async function untilListening(port: number): Promise<void> {
   throw new Error(`sshd does not listen on port ${port}`);
 }
 
-/** Settings of an sshd that accepts only the keys of a folder. */
-export function keySettings(folder: string): readonly string[] {
+/** Settings of an sshd that accepts only the keys of a folder. `bin` comes first in the PATH of those who log in. */
+export function loginSettings(folder: string, bin: string): readonly string[] {
   return [
     `HostKey ${folder}/host`,
     `AuthorizedKeysFile ${folder}/authorized`,
@@ -99,5 +99,7 @@ export function keySettings(folder: string): readonly string[] {
     'KbdInteractiveAuthentication no',
     'StrictModes no',
     'PidFile none',
+    // No files of the one whose machine this is: a shell would read them for every command.
+    `SetEnv PATH=${bin}:/usr/bin:/bin HOME=${folder}`,
   ];
 }

@@ -12,7 +12,7 @@ import {kubeProxyAnswer} from '../../stand-in/kube-proxy-answers.ts';
 import {kubeProxyPods} from '../../stand-in/kube-proxy-pods.ts';
 import {LiveNode} from './live-node.ts';
 import {writeProgram} from './write-program.ts';
-import {keySettings, newKey, sshOptions} from '../../collect/transports/sshd.ts';
+import {loginSettings, newKey, sshOptions} from '../../collect/transports/sshd.ts';
 
 /** The requirements of tests with a cluster, for `describeWith`. */
 export const clusterNeeds = [
@@ -190,7 +190,7 @@ function makeSshAccess(folder: string, nodes: readonly LiveNode[], bin: string):
     writeFileSync(join(folder, file), `* ${readFileSync(join(folder, `${key}.pub`), 'utf8')}`);
   }
   writeFileSync(join(folder, 'known-nobody'), '');
-  writeFileSync(join(folder, 'config'), `${settings(folder, bin).join('\n')}\n`);
+  writeFileSync(join(folder, 'config'), `${loginSettings(folder, bin).join('\n')}\n`);
   writeProgram(join(folder, 'reach'), reach(folder, nodes));
   return {
     flags({key = 'user', known = 'known'} = {}) {
@@ -198,14 +198,6 @@ function makeSshAccess(folder: string, nodes: readonly LiveNode[], bin: string):
       return ['--transport', 'ssh', '--ssh-user', 'root', ...options.flatMap(option => ['--ssh-option', option])];
     },
   };
-}
-
-function settings(folder: string, bin: string): readonly string[] {
-  return [
-    ...keySettings(folder),
-    // No files of the one whose machine this is: a shell would read them for every command.
-    `SetEnv PATH=${bin}:/usr/bin:/bin HOME=${folder}`,
-  ];
 }
 
 /** Stands for the network between here and the nodes. */
