@@ -52,41 +52,28 @@ export function isUnmarkedDrop(text: string): boolean {
 
 /** Chains that kube-proxy and the kubelet themselves jump to from the base chains. */
 export function isHookedChain(name: string): boolean {
-  return hookedChains.has(name);
+  return /^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|FORWARD|FIREWALL|POSTROUTING)$/.test(name);
 }
-
-const hookedChains = new Set([
-  'KUBE-SERVICES',
-  'KUBE-NODEPORTS',
-  'KUBE-EXTERNAL-SERVICES',
-  'KUBE-PROXY-FIREWALL',
-  'KUBE-FORWARD',
-  'KUBE-FIREWALL',
-  'KUBE-POSTROUTING',
-]);
 
 /** In IPVS mode kube-proxy jumps from these base chains to these chains too, and nothing else does. */
 const ipvsHooks = new Set(['filter INPUT KUBE-IPVS-FILTER', 'filter INPUT KUBE-NODE-PORT', 'filter OUTPUT KUBE-IPVS-OUT-FILTER']);
 
-/** Chains that kube-proxy and the kubelet write rules into in iptables mode. Of the same name in another table, a chain is that of another program. */
-export function isKubeProxyChain(name: string, table: string): boolean {
-  return iptablesNames[table]?.test(name) === true;
-}
+const isOneOf =
+  (names: Readonly<Record<string, RegExp>>): IsOwnChain =>
+  (name, table) =>
+    names[table]?.test(name) === true;
 
-const iptablesNames: Readonly<Record<string, RegExp>> = {
+/** Chains that kube-proxy and the kubelet write rules into in iptables mode. Of the same name in another table, a chain is that of another program. */
+export const isKubeProxyChain = isOneOf({
   nat: /^KUBE-(?:SERVICES|NODEPORTS|POSTROUTING|MARK-MASQ|MARK-DROP|(?:SVC|SVL|SEP|EXT|FW|XLB)-.+)$/,
   filter: /^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|FORWARD|FIREWALL)$/,
-};
+});
 
 /** Those of IPVS mode. */
-export function isIpvsChain(name: string, table: string): boolean {
-  return ipvsNames[table]?.test(name) === true;
-}
-
-const ipvsNames: Readonly<Record<string, RegExp>> = {
+export const isIpvsChain = isOneOf({
   nat: /^KUBE-(?:SERVICES|NODE-PORT|LOAD-BALANCER|FIREWALL|POSTROUTING|MARK-MASQ|MARK-DROP)$/,
   filter: /^KUBE-(?:NODE-PORT|IPVS-FILTER|IPVS-OUT-FILTER|SOURCE-RANGES-FIREWALL|PROXY-FIREWALL|FORWARD|FIREWALL)$/,
-};
+});
 
 /** Chains of nat with such names that base chains jump to, which kube-proxy never does. */
 export function strayChains(ruleset: Ruleset): readonly string[] {
