@@ -52,6 +52,7 @@ export const sampled = [
   'test/analyze/third-party/usual-rules.test.ts',
   'test/collect/access/real-requests.test.ts',
   'test/collect/bundle/read-bundle.test.ts',
+  'test/collect/limits.test.ts',
   'test/collect/bundle/write-bundle.test.ts',
   'test/diagnosis/count-traces.test.ts',
   'test/diagnosis/diagnosis.test.ts',
