@@ -1,4 +1,4 @@
-import type {KubeProxyVersion} from '../model/proxy-config.ts';
+import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../model/proxy-config.ts';
 
 /** A change of kube-proxy that was cherry-picked, so that patches of one minor differ. */
 export interface PatchChange {
@@ -132,6 +132,12 @@ export function since(first: number): VersionTest {
 /** True up to this minor version, and in it. */
 export function upTo(last: number): VersionTest {
   return ({minor}) => minor <= last;
+}
+
+/** True where a feature gate is on, which is so by itself from `on` on; of no version before `from`, and of all from `locked` on. */
+export function byGate(gate: string, {from = 0, on = Infinity, locked = Infinity}: {from?: number; on?: number; locked?: number}) {
+  return ({minor}: KubeProxyVersion, gates: FeatureGates): boolean =>
+    minor >= from && (minor >= locked || isGateOn(gates, gate, minor >= on));
 }
 
 /** True of the patch releases with the change, and after them. */

@@ -1,5 +1,5 @@
 import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
-import {hasChange, ruleChanges, since, upTo} from '../patch-releases.ts';
+import {byGate, hasChange, ruleChanges, since, upTo} from '../patch-releases.ts';
 
 /** 1.24: KUBE-EXT and KUBE-SVL took the place of KUBE-XLB (kubernetes#109060). */
 export const hasExternalChains = since(24);
@@ -11,9 +11,7 @@ export const zeroRangeMeansAll = since(34);
 export const honorsPolicyOfExternalIPs = since(29);
 
 /** `ipMode: Proxy` of a load-balancer address: gate LoadBalancerIPMode, off in 1.29, on from 1.30. */
-export function honorsIPMode(version: KubeProxyVersion, gates: FeatureGates): boolean {
-  return version.minor >= 29 && (version.minor >= 35 || isGateOn(gates, 'LoadBalancerIPMode', version.minor >= 30));
-}
+export const honorsIPMode = byGate('LoadBalancerIPMode', {from: 29, on: 30, locked: 35});
 
 /** 1.36: the gate AllowServiceExternalIPs can switch external IPs off; their chains are written anyway. */
 export function writesExternalIPs(version: KubeProxyVersion, gates: FeatureGates): boolean {
@@ -21,9 +19,7 @@ export function writesExternalIPs(version: KubeProxyVersion, gates: FeatureGates
 }
 
 /** `internalTrafficPolicy: Local`: gate ServiceInternalTrafficPolicy, off in 1.21, on from 1.22. */
-export function honorsInternalPolicy(version: KubeProxyVersion, gates: FeatureGates): boolean {
-  return version.minor >= 21 && isGateOn(gates, 'ServiceInternalTrafficPolicy', version.minor >= 22);
-}
+export const honorsInternalPolicy = byGate('ServiceInternalTrafficPolicy', {from: 21, on: 22});
 
 /** 1.36: one label selector for Services and slices became two; see `isHidden` of Services and of slices. */
 export const hasSharedSelector = upTo(35);
@@ -46,14 +42,10 @@ export function readsEndpoints(version: KubeProxyVersion, gates: FeatureGates): 
 }
 
 /** A Service without ready endpoints falls back on terminating ones: gate ProxyTerminatingEndpoints, on from 1.26. */
-export function usesTerminatingEndpoints(version: KubeProxyVersion, gates: FeatureGates): boolean {
-  return version.minor >= 28 || (version.minor >= 22 && isGateOn(gates, 'ProxyTerminatingEndpoints', version.minor >= 26));
-}
+export const usesTerminatingEndpoints = byGate('ProxyTerminatingEndpoints', {from: 22, on: 26, locked: 28});
 
 /** Hints that name nodes: gate PreferSameTrafficDistribution, off in 1.33, on from 1.34. */
-export function honorsNodeHints(version: KubeProxyVersion, gates: FeatureGates): boolean {
-  return version.minor >= 33 && (version.minor >= 35 || isGateOn(gates, 'PreferSameTrafficDistribution', version.minor >= 34));
-}
+export const honorsNodeHints = byGate('PreferSameTrafficDistribution', {from: 33, on: 34, locked: 35});
 
 /**
  * Whether a Service's zone hints are used: gate TopologyAwareHints (on from 1.24, fixed from 1.33), and an annotation of the

@@ -1,5 +1,5 @@
-import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
-import {since, upTo} from '../patch-releases.ts';
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import {byGate, since, upTo} from '../patch-releases.ts';
 
 // What differs between versions of kube-proxy in iptables mode: one function for each difference, each naming what upstream changed.
 // Known from the sources: 1.5, 1.11, 1.13, 1.14, 1.16 to 1.18, 1.20 to 1.23, 1.25 and later; see `neighborsOf`.
@@ -111,9 +111,7 @@ export const masqueradesTwice = upTo(10);
 export const excludesBridgedExternalIPs = upTo(20);
 
 /** External IPs follow externalTrafficPolicy: gate ExternalPolicyForExternalIP, off up to 1.19, on from 1.20. */
-export function appliesPolicyToExternalIPs(version: KubeProxyVersion, gates: FeatureGates): boolean {
-  return version.minor >= 21 || (version.minor >= 18 && isGateOn(gates, 'ExternalPolicyForExternalIP', version.minor >= 20));
-}
+export const appliesPolicyToExternalIPs = byGate('ExternalPolicyForExternalIP', {from: 18, on: 20, locked: 21});
 
 /**
  * Where a load-balancer address without endpoints is rejected: in KUBE-SERVICES since 1.14, in KUBE-EXTERNAL-SERVICES since 1.20, nowhere
@@ -134,9 +132,7 @@ export const keepsAffinityUnderLocalPolicy = since(11);
 export const deletesLocalChains = upTo(27);
 
 /** 1.21: kube-proxy serves both families (gate IPv6DualStack, off before); up to then only the family of its node's address. */
-export function servesBothFamilies(version: KubeProxyVersion, gates: FeatureGates): boolean {
-  return version.minor >= 23 || isGateOn(gates, 'IPv6DualStack', version.minor >= 21);
-}
+export const servesBothFamilies = byGate('IPv6DualStack', {on: 21, locked: 23});
 
 /**
  * Versions whose sources were not available: they have the rules of one of their neighbors. `bounds` are the candidates, the likelier one

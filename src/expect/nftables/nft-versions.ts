@@ -1,5 +1,5 @@
-import {type FeatureGates, isGateOn, type KubeProxyVersion} from '../../model/proxy-config.ts';
-import {ruleChanges, since, sinceChange, upTo} from '../patch-releases.ts';
+import type {KubeProxyVersion} from '../../model/proxy-config.ts';
+import {byGate, ruleChanges, since, sinceChange, upTo} from '../patch-releases.ts';
 
 /** The differences between versions of kube-proxy in nftables mode: one function for each. */
 
@@ -10,9 +10,7 @@ export const oldestNftMinor = 29;
 export const checksClusterIPs = since(30);
 
 /** Packets to unallocated addresses of the Service range are dropped: gate MultiCIDRServiceAllocator, on from 1.33. */
-export function dropsUnallocated(version: KubeProxyVersion, gates: FeatureGates): boolean {
-  return checksClusterIPs(version) && (version.minor >= 34 || isGateOn(gates, 'MultiCIDRServiceAllocator', version.minor >= 33));
-}
+export const dropsUnallocated = byGate('MultiCIDRServiceAllocator', {from: 30, on: 33, locked: 34});
 
 /** 1.30: endpoints-check was split into one check of Services and one of node ports. */
 export const splitsEndpointsCheck = since(30);
@@ -56,9 +54,7 @@ export const truncatesComments = since(37);
 export const maxCommentBytes = 128;
 
 /** 1.37: kube-proxy itself handles node ports on loopback addresses: gate KubeProxyNFTablesLocalhostNodePorts, off by default. */
-export function handlesLocalhostNodePorts(version: KubeProxyVersion, gates: FeatureGates): boolean {
-  return version.minor >= 37 && isGateOn(gates, 'KubeProxyNFTablesLocalhostNodePorts', false);
-}
+export const handlesLocalhostNodePorts = byGate('KubeProxyNFTablesLocalhostNodePorts', {from: 37});
 
 /** 1.29 wrote no comments on tables, chains and sets with the nft of its image. */
 export const commentsObjects = since(30);
