@@ -8,7 +8,7 @@ import {writableModes} from '../../preview/rules/write-expected-rules.ts';
 import {previewExitCode, previewRenderers} from '../../render/preview/index.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
-import {selectServices} from '../../run/scope/select-services.ts';
+import {selectionOf, selectServices} from '../../run/scope/select-services.ts';
 import {
   configFlag,
   manifestFlags,
@@ -64,13 +64,7 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
     const plan = planOf(flags);
     const input = (snapshot: Snapshot): PreviewRunInput => {
       const {snapshot: after, services: planned, notes} = withPlannedObjects(snapshot, flags);
-      const asked = {
-        names: argv as string[],
-        namespace: flags.namespace,
-        allNamespaces: flags['all-namespaces'] ?? false,
-        selector: flags.selector,
-      };
-      const {selects} = selectServices(asked, after.api);
+      const {selects} = selectServices(selectionOf(argv as string[], flags), after.api);
       const services = (after.api.services ?? []).filter(selects).length;
       const scope = [...(snapshot.api.services ?? []), ...(after.api.services ?? [])]
         .filter(selects)

@@ -15,7 +15,7 @@ import {unlessAborted} from '../../collect/unless-aborted.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {chooseRulesNode, requireServices} from '../../run/rules/choose-rules-node.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
-import {selectServices} from '../../run/scope/select-services.ts';
+import {selectionOf, selectServices} from '../../run/scope/select-services.ts';
 import {
   configFlag,
   manifestFlags,
@@ -73,12 +73,7 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     requireServices(read);
     const {snapshot, services, notes} = withPlannedObjects(read, flags);
     requireAnyService(snapshot, flags);
-    const input = {
-      names: argv as string[],
-      namespace: flags.namespace,
-      allNamespaces: flags['all-namespaces'] ?? false,
-      selector: flags.selector,
-    };
+    const input = selectionOf(argv as string[], flags);
     const {selects, byName} = selectServices(input, snapshot.api);
     const asked = byName ? (snapshot.api.services ?? []).filter(selects) : services.filter(selects);
     const node = chooseRulesNode(snapshot, flags['for-node'], isOfManifestsAlone(flags));

@@ -23,6 +23,7 @@ import {serviceList} from '../../render/table/tree.ts';
 import type {ScopeFlags} from '../../run/scope/choose-nodes.ts';
 import {withStoppedPaths} from '../../run/packet/stopped-paths.ts';
 import {selectInRules} from '../../run/scope/select-in-rules.ts';
+import {selectionOf} from '../../run/scope/select-services.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 import {wrongUse} from '../../run/wrong-use.ts';
 
@@ -80,8 +81,9 @@ export default class TraceCommand extends BaseCommand {
   private async rulesAlone(from: string, flags: ScopeFlags & ArchiveFlag, names: readonly string[]): Promise<Report | null> {
     const snapshot = await this.snapshot(from, flags);
     if (!isRulesAlone(snapshot)) return null;
-    const selection = {names, namespace: flags.namespace, allNamespaces: flags['all-namespaces'] ?? false};
-    const report = reportRulesAlone(snapshot, {toolVersion: this.config.version}, traces => selectInRules(traces, selection));
+    const report = reportRulesAlone(snapshot, {toolVersion: this.config.version}, traces =>
+      selectInRules(traces, selectionOf(names, flags)),
+    );
     return names.length === 0 ? report : withStoppedPaths(report, snapshot);
   }
 }

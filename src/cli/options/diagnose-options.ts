@@ -5,7 +5,7 @@ import {shellWord, withoutPassword} from '../../model/text.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import type {ParsedEvaluationFlags} from '../../run/cluster-run.ts';
 import {chooseNodes, type ChosenNodes, type NodeChoice, type ScopeFlags} from '../../run/scope/choose-nodes.ts';
-import {selectServices} from '../../run/scope/select-services.ts';
+import {selectionOf, selectServices} from '../../run/scope/select-services.ts';
 
 /** Converts the command line to the options of `diagnose` for a bundle. Throws a CLIError (exit 2) for unknown names. */
 export function diagnoseOptions(
@@ -15,9 +15,8 @@ export function diagnoseOptions(
 ): Omit<DiagnoseOptions, 'toolVersion'> {
   const {names: nodes, sample} = nodesOf(flags, snapshot);
   const chosen = new Set(nodes);
-  const {namespace, selector} = flags;
   return {
-    ...selectServices({names, namespace, allNamespaces: flags['all-namespaces'] ?? false, selector}, snapshot.api),
+    ...selectServices(selectionOf(names, flags), snapshot.api),
     ...evaluationOptions(flags),
     nodes: name => chosen.has(name),
     ...(sample === undefined ? {} : {sample}),

@@ -3,7 +3,7 @@ import {readCluster, type ReadClusterOptions, readServicePods, readServices, typ
 import {ApiError, type KubeApi} from '../../collect/kube/kube-api.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import type {ClusterRun} from '../cluster-run.ts';
-import {refuseNamesWithSelector, type SelectionInput, selectServices, wantedServices} from './select-services.ts';
+import {refuseNamesWithSelector, type SelectionInput, selectionOf, selectServices, wantedServices} from './select-services.ts';
 import {notRead} from '../wrong-use.ts';
 import {podShape} from '../../collect/objects/api-shapes.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
@@ -32,7 +32,7 @@ export function askedScope(input: SelectionInput): ClusterScope {
  */
 export function askedInput({flags, names, cluster}: Pick<ClusterRun, 'flags' | 'names' | 'cluster'>): SelectionInput {
   refuseNamesWithSelector({names, selector: flags.selector});
-  return {names, namespace: cluster.namespace, allNamespaces: flags['all-namespaces'] ?? false, selector: flags.selector};
+  return selectionOf(names, {...flags, namespace: cluster.namespace});
 }
 
 /** Above this number of Services, the lists of their namespaces are read instead. */

@@ -3,20 +3,11 @@ import type {ServiceName} from '../../model/finding.ts';
 import {escapeText} from '../../render/renderer.ts';
 import {canonicalAddress} from '../../model/address.ts';
 import {partition} from '../../model/lists.ts';
-import {matchesSelector, parseSelector} from './choose-nodes.ts';
+import {matchesSelector, parseSelector, type ScopeFlags} from './choose-nodes.ts';
 import {namespacedName, commandLine} from '../../model/text.ts';
 import {serviceNameLabel} from '../../model/endpoint.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {closest, wrongUse} from '../wrong-use.ts';
-
-export interface Selection {
-  readonly selects: (service: ServiceObject) => boolean;
-  /** For a Service that is not in the API: whether it is in the requested scope. */
-  readonly concerns: (service: ServiceName) => boolean;
-  readonly byName: boolean;
-  /** The requested scope, as text: `namespace shop`. */
-  readonly scope: string;
-}
 
 export interface SelectionInput {
   /** `name`, `svc/name`, `namespace/name`, a DNS name in the cluster, or an address of a Service, each also with a port; or a node port. */
@@ -27,11 +18,20 @@ export interface SelectionInput {
   readonly selector: string | undefined;
 }
 
+/** What arguments and flags choose. */
+export function selectionOf(
+  names: readonly string[],
+  {namespace, selector, 'all-namespaces': isOfAll = false}: ScopeFlags,
+): SelectionInput {
+  return {names, namespace, selector, allNamespaces: isOfAll};
+}
+
 /**
  * The Services that the arguments and flags choose. Throws a CLIError (exit 2) for names together with a selector, and for an unknown name,
- * with the nearest names. In a bundle, a name without a namespace matches in every namespace.
+ * with the nearest names. In a bundle, a name without a namespace matches in every namespace. `concerns` says of a
+ * Service that is not in the API whether it is in the requested scope. `scope`: the requested scope, as text: `namespace shop`.
  */
-export function selectServices(input: SelectionInput, api: SelectableObjects): Selection {
+export function selectServices(input: SelectionInput, api: SelectableObjects) {
   refuseNamesWithSelector(input);
   const services = api.services ?? [];
   const wanted = wantedServices(input);
@@ -47,9 +47,10 @@ export function selectServices(input: SelectionInput, api: SelectableObjects): S
   return {
     scope: scopeText(input, services, api.pods ?? []),
     byName: wanted.length > 0,
-    concerns: service =>
+    concerns: (service: ServiceName) =>
       wanted.length === 0 && requirements.length === 0 && (input.allNamespaces || (namespaces?.includes(service.namespace) ?? true)),
-    selects: service => (wanted.length === 0 ? inNamespace(service) : wanted.some(one => isNamed(service, one))) && matches(service),
+    selects: (service: ServiceObject) =>
+      (wanted.length === 0 ? inNamespace(service) : wanted.some(one => isNamed(service, one))) && matches(service),
   };
 }
 
