@@ -71,20 +71,17 @@ export class ChainNames {
 
   /** The Service port that a chain name is derived from; null if unknown. */
   portOf(chain: string): ServicePortKey | null {
-    const parsed = parseChainName(chain);
-    return parsed === null ? null : (this.#ports.get(parsed.hash) ?? null);
+    return this.#ports.get(hashOf(chain)) ?? null;
   }
 
   /** The endpoint that a chain name is derived from, in the spelling that was hashed; null if unknown. */
   endpointOf(chain: string): string | null {
-    const parsed = parseChainName(chain);
-    return parsed === null ? null : (this.#endpoints.get(parsed.hash) ?? null);
+    return this.#endpoints.get(hashOf(chain)) ?? null;
   }
 
   /** Whether the origin of the chain's name is known. */
   knows(chain: string): boolean {
-    const parsed = parseChainName(chain);
-    return parsed !== null && this.#renamed.has(parsed.hash);
+    return this.#renamed.has(hashOf(chain));
   }
 
   replace(chain: string): string {

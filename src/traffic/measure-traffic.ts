@@ -6,15 +6,16 @@ import {podOf} from '../model/endpoint.ts';
 import {type Finding, ofPort} from '../model/finding.ts';
 import {largest, pushTo, uniqueBy} from '../model/lists.ts';
 import {compareText} from '../model/text.ts';
-import type {
-  CellTraffic,
-  EndpointTotals,
-  EndpointTraffic,
-  NodeTraffic,
-  PortTotals,
-  PortTraffic,
-  TrafficReport,
-  TrafficSource,
+import {
+  type CellTraffic,
+  type EndpointTotals,
+  type EndpointTraffic,
+  type NodeTraffic,
+  type PortTotals,
+  type PortTraffic,
+  type TrafficReport,
+  type TrafficSource,
+  perSecond,
 } from '../model/traffic/traffic-report.ts';
 import {type MeasuredPort, measurePort, rateError, type Reads, secondsBetween, type NodeSample} from './measure-port.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
@@ -296,10 +297,6 @@ function deviation(nodes: readonly NodeCount[]): number | null {
 
 function countOf({newConnections, totalConnections}: CellTraffic, isRate: boolean): number | null {
   return isRate ? newConnections : totalConnections;
-}
-
-function perSecond({newConnections, seconds}: CellTraffic): number | null {
-  return newConnections === null || seconds === null || seconds <= 0 ? null : newConnections / seconds;
 }
 
 /** Null if none of them is known. */

@@ -15,11 +15,10 @@ import {serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family, canonicalAddress, familyOf} from '../../model/address.ts';
 import {onceAsked} from '../../model/once.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import type {PortTrace} from '../../model/service-trace.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
 import {type AgentFrontend, frontendKey} from '../../parse/cilium/agent-table.ts';
-import type {NodeAnalysis, NodeInput, UnreadFamily} from '../proxy-mode.ts';
+import type {NodeAnalysis, NodeInput} from '../proxy-mode.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {type ComparedPort, comparedPort, isGlobal, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
 import {keysInMap, type MapCase, mapSymptoms, settingSymptoms} from './map-differences.ts';
@@ -126,18 +125,11 @@ function unseenObjects({services, endpointSlices}: ApiObjects): string | null {
   return unseen === null ? null : `${unseen} were not read, and without them it is unknown what the agent should have`;
 }
 
-interface ComparedTables {
-  readonly version: string;
-  readonly families: readonly Family[];
-  readonly unread: readonly UnreadFamily[];
-  readonly symptoms: readonly Symptom[];
-  readonly traces: readonly PortTrace[];
-  /** How many rows of the agent's table were compared. */
-  readonly frontends: number;
-}
-
-/** Compares the agent's table of a node with the API, and the kernel's map with the agent's table; or says why it cannot. */
-function compareTables(input: NodeInput): ComparedTables | string {
+/**
+ * Compares the agent's table of a node with the API, and the kernel's map with the agent's table; or says why it cannot. `frontends`: how
+ * many rows of the agent's table were compared.
+ */
+function compareTables(input: NodeInput) {
   const state = readCilium(input.node, input.api);
   if (typeof state === 'string') return state;
   const {proxyName, replacesKubeProxy} = state.settings;

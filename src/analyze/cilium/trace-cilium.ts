@@ -8,7 +8,7 @@ import type {AgentFrontend} from '../../parse/cilium/agent-table.ts';
 import type {MapEntry} from '../../parse/cilium/lb-map.ts';
 import {sourceNames} from '../outcomes/sources.ts';
 import {type ComparedPort, isComparable} from './agent-differences.ts';
-import {keysInMap} from './map-differences.ts';
+import {isProxied, keysInMap} from './map-differences.ts';
 
 type AgentTable = ReadonlyMap<string, AgentFrontend>;
 
@@ -82,8 +82,8 @@ function agentRule({type, backends}: AgentFrontend, key: string): RuleText {
 }
 
 function endOf(entry: MapEntry, endpoints: readonly EndpointTrace[]): Pick<EntryTrace, 'mark' | 'end'> {
-  const proxied = entry.hasProxyPort || entry.flags.includes('l7-load-balancer');
-  if (proxied) return {mark: 'ok', end: {verdict: 'undecided', rule: null, reason: 'a proxy of Cilium on the node takes the connection'}};
+  if (isProxied(entry))
+    return {mark: 'ok', end: {verdict: 'undecided', rule: null, reason: 'a proxy of Cilium on the node takes the connection'}};
   if (entry.backends.includes(null))
     return {mark: 'wrong', end: {verdict: 'dropped', rule: null, reason: 'a slot of the map has no backend'}};
   const isRight = endpoints.every(({mark}) => mark === 'ok');

@@ -48,14 +48,8 @@ export function uplinkWithoutReturn(network: NetworkFacts, family: Family, bridg
   return uplink?.hairpin === false ? uplink : null;
 }
 
-export interface BridgePorts {
-  readonly link: Link | undefined;
-  /** Those whose other end is in a pod. */
-  readonly ports: readonly Link[];
-}
-
 /** A bridge with its ports whose other end is in a pod; null for an interface that is none. */
-export function podPorts({links}: NetworkFacts, name: string | null): BridgePorts | null {
+export function podPorts({links}: NetworkFacts, name: string | null) {
   const ports = (links ?? []).filter(({master, isPeerElsewhere}) => master === name && isPeerElsewhere);
   const link = links?.find(other => other.name === name);
   const isBridge = link?.kind === 'bridge' || (link?.kind === null && ports.length > 0);

@@ -83,6 +83,11 @@ export interface CellTraffic {
   readonly dueShare: number | null;
 }
 
+/** New connections in a second; null if that was not measured. */
+export function perSecond({newConnections, seconds}: CellTraffic): number | null {
+  return newConnections === null || seconds === null || seconds <= 0 ? null : newConnections / seconds;
+}
+
 export type TrafficSource = 'counters' | 'conntrack' | 'ipvs';
 
 export interface NodeTraffic {

@@ -25,24 +25,15 @@ function accessObject(report: AccessReport): object {
     transport,
     namespace,
     allowed: missing(report).length === 0,
-    permissions: permissions.map(
-      ({verb, group, resource, subresource, name, namespace: where, allowed, byName, needed, purpose, without}) => ({
-        verb,
-        group,
-        resource,
-        subresource,
-        name,
-        namespace: where,
-        allowed,
-        byName,
-        needed,
-        purpose,
-        without,
-      }),
-    ),
+    permissions: permissions.map(permission => Object.fromEntries(printed.map(field => [field, permission[field]]))),
     role: roleManifest(permissions),
   };
 }
+
+/** Of a permission, in the order of JSON. */
+const printed = 'verb group resource subresource name namespace allowed byName needed purpose without'.split(
+  ' ',
+) as readonly (keyof ReviewedPermission)[];
 
 function accessTable(report: AccessReport, style: Style, width: number): string {
   const {permissions} = report;

@@ -1,11 +1,12 @@
 import {someOf, servicePortText} from '../../model/text.ts';
-import type {
-  CellTraffic,
-  EndpointTraffic,
-  NodeTraffic,
-  PortTraffic,
-  TrafficReport,
-  PortTotals,
+import {
+  type CellTraffic,
+  type EndpointTraffic,
+  type NodeTraffic,
+  type PortTraffic,
+  type TrafficReport,
+  type PortTotals,
+  perSecond,
 } from '../../model/traffic/traffic-report.ts';
 import {largest, partition, pushTo} from '../../model/lists.ts';
 import {escapeText, type Style, styleOf, proseWidth, visibleLength, wrap, plainTable, type RenderOptions} from '../renderer.ts';
@@ -211,10 +212,6 @@ function cellObject(cell: CellTraffic): object {
     expectedShare: cell.expectedShare === null ? null : Number(cell.expectedShare.toFixed(9)),
     dueShare: cell.dueShare === null ? null : Number(cell.dueShare.toFixed(9)),
   };
-}
-
-function perSecond({newConnections, seconds}: CellTraffic): number | null {
-  return newConnections === null || seconds === null || seconds <= 0 ? null : newConnections / seconds;
 }
 
 function rounded(value: number): number {
