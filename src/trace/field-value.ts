@@ -61,100 +61,90 @@ const unknown: PacketValue = {kind: 'unknown'};
 export function fieldValue(field: Field, at: PacketAt): PacketValue {
   const {packet} = at;
   if (field.of !== undefined && field.of !== packet.family && field.of !== packet.protocol) return none;
-  switch (field.name) {
-    case 'saddr': {
-      const address = sourceAt(at);
-      if (address === null) return unknown;
-      return {kind: 'address', address, isClient: address === packet.source && isAddressOfClient(packet, 'source')};
-    }
-    case 'daddr':
-      return {kind: 'address', address: packet.destination, isClient: packet.client === 'destination'};
-    case 'sport':
-      if (isIcmp(packet)) return none;
-      return packet.sourcePort === undefined ? unknown : {kind: 'number', value: packet.sourcePort, isClient: packet.client === 'source'};
-    case 'dport':
-      if (isIcmp(packet)) return none;
-      return {kind: 'number', value: packet.port, isClient: packet.client === 'destination', isDrawn: packet.isPortDrawn === true};
-    case 'protocol':
-      return protocolValue(packet);
-    case 'nfproto':
-      return familyWord(packet);
-    case 'ethertype':
-      return word(packet.family === 'IPv4' ? 'ip' : 'ip6');
-    case 'ip version':
-      return {kind: 'number', value: packet.family === 'IPv4' ? 4 : 6};
-    case 'header length':
-      return {kind: 'number', value: 5};
-    case 'length':
-      return lengthOf(packet, field.of === 'IPv6');
-    case 'content':
-      return packet.protocol === 'tcp' && packet.connection === undefined ? word() : unknown;
-    case 'fragment offset':
-      return {kind: 'number', value: 0};
-    case 'hops':
-      return packet.hops === undefined ? {kind: 'between', low: fewestHops, high: 255} : {kind: 'number', value: packet.hops};
-    case 'tos':
-      return packet.tos === undefined ? unknown : {kind: 'number', value: packet.tos};
-    case 'dscp':
-      return packet.tos === undefined ? unknown : word(...classesOf(packet.tos >> 2));
-    case 'realm':
-      return at.environment.isWithoutRealms?.(packet.family) === true ? {kind: 'number', value: 0} : unknown;
-    case 'ipsec':
-      return at.environment.isWithoutIPsec === true ? word('missing', '0') : unknown;
-    case 'tcp flags':
-      if (packet.protocol !== 'tcp') return none;
-      return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};
-    case 'iif':
-    case 'oif': {
-      const value = field.name === 'iif' ? inInterface(at) : outInterface(at);
-      return field.about === undefined || value.kind !== 'interface' ? value : {...value, about: field.about};
-    }
-    case 'saddr oif':
-    case 'daddr oif':
-      return isOfNeighbors(packet) ? unknown : interfaceTo(field.name === 'saddr oif' ? 'source' : 'destination', at);
-    case 'next hop': {
-      const gateway = isOfNeighbors(packet) ? null : (at.environment.gatewayTo?.(packet) ?? null);
-      return gateway === null ? unknown : gateway === '' ? fieldValue({name: 'daddr'}, at) : {kind: 'word', words: [gateway]};
-    }
-    case 'mark':
-      return {kind: 'number', value: packet.mark};
-    case 'icmp type':
-      return isIcmp(packet) ? word(...(icmpTypes[packet.icmpType ?? (packet.protocol === 'icmp' ? 8 : 128)] ?? [])) : none;
-    case 'packet type':
-      return isOfNeighbors(packet) ? unknown : word('host', 'unicast');
-    case 'saddr type':
-    case 'daddr type':
-      return isOfNeighbors(packet) ? unknown : addressType(field, at);
-    case 'reverse path':
-      if (isOfNeighbors(packet)) return unknown;
-      // Assumes symmetric routing: the packet arrived on the interface by which replies leave.
-      return word('exists');
-    case 'random':
-    case 'hash':
-      return {kind: field.name, first: field.first ?? 0, count: field.count ?? 0};
-    case 'extension header':
-      return word('missing', '0');
-    case 'socket':
-      return word(packet.origin === 'node' ? 'exists' : 'missing');
-    case 'owner':
-      return packet.origin === 'node' ? unknown : none;
-    case 'time':
-      return {kind: 'since', date: firstDate};
-    case 'none':
-      return isIcmp(packet) ? unknown : none;
-    case 'unknown':
-      return unknown;
-    case 'ipvs':
-      return word(packet.virtual === undefined ? 'no' : 'yes');
-    case 'ipvs protocol':
-    case 'ipvs address':
-    case 'ipvs port':
-    case 'ipvs direction':
-    case 'ipvs method':
-      return packet.virtual === undefined ? none : ofVirtualServer(field.name, packet, packet.virtual);
-    default:
-      return connectionValue(field.name, at);
-  }
+  const read = readers[field.name];
+  return read === undefined ? connectionValue(field.name, at) : read(packet, at, field);
+}
+
+/** How the fields of packets are read; those that are not here are of connections. */
+const readers: Readonly<Partial<Record<FieldName, (packet: Packet, at: PacketAt, field: Field) => PacketValue>>> = {
+  saddr: (packet, at) => {
+    const address = sourceAt(at);
+    if (address === null) return unknown;
+    return {kind: 'address', address, isClient: address === packet.source && isAddressOfClient(packet, 'source')};
+  },
+  daddr: ({destination, client}) => ({kind: 'address', address: destination, isClient: client === 'destination'}),
+  sport: packet => {
+    if (isIcmp(packet)) return none;
+    return packet.sourcePort === undefined ? unknown : {kind: 'number', value: packet.sourcePort, isClient: packet.client === 'source'};
+  },
+  dport: packet => {
+    if (isIcmp(packet)) return none;
+    return {kind: 'number', value: packet.port, isClient: packet.client === 'destination', isDrawn: packet.isPortDrawn === true};
+  },
+  protocol: protocolValue,
+  nfproto: familyWord,
+  ethertype: ({family}) => word(family === 'IPv4' ? 'ip' : 'ip6'),
+  'ip version': ({family}) => number(family === 'IPv4' ? 4 : 6),
+  'header length': () => number(5),
+  length: (packet, _, {of}) => lengthOf(packet, of === 'IPv6'),
+  content: ({protocol, connection}) => (protocol === 'tcp' && connection === undefined ? word() : unknown),
+  'fragment offset': () => number(0),
+  hops: ({hops}) => (hops === undefined ? {kind: 'between', low: fewestHops, high: 255} : number(hops)),
+  tos: ({tos}) => (tos === undefined ? unknown : number(tos)),
+  dscp: ({tos}) => (tos === undefined ? unknown : word(...classesOf(tos >> 2))),
+  realm: ({family}, {environment}) => (environment.isWithoutRealms?.(family) === true ? number(0) : unknown),
+  ipsec: (_, {environment}) => (environment.isWithoutIPsec === true ? word('missing', '0') : unknown),
+  'tcp flags': packet => {
+    if (packet.protocol !== 'tcp') return none;
+    return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};
+  },
+  iif: (_, at, {about}) => asked(inInterface(at), about),
+  oif: (_, at, {about}) => asked(outInterface(at), about),
+  'saddr oif': (packet, at) => (isOfNeighbors(packet) ? unknown : interfaceTo('source', at)),
+  'daddr oif': (packet, at) => (isOfNeighbors(packet) ? unknown : interfaceTo('destination', at)),
+  'next hop': (packet, at) => {
+    const gateway = isOfNeighbors(packet) ? null : (at.environment.gatewayTo?.(packet) ?? null);
+    return gateway === null ? unknown : gateway === '' ? fieldValue({name: 'daddr'}, at) : word(gateway);
+  },
+  mark: ({mark}) => number(mark),
+  'icmp type': packet => (isIcmp(packet) ? word(...(icmpTypes[packet.icmpType ?? (packet.protocol === 'icmp' ? 8 : 128)] ?? [])) : none),
+  'packet type': packet => (isOfNeighbors(packet) ? unknown : word('host', 'unicast')),
+  'saddr type': (packet, at, field) => (isOfNeighbors(packet) ? unknown : addressType(field, at)),
+  'daddr type': (packet, at, field) => (isOfNeighbors(packet) ? unknown : addressType(field, at)),
+  // Assumes symmetric routing: the packet arrived on the interface by which replies leave.
+  'reverse path': packet => (isOfNeighbors(packet) ? unknown : word('exists')),
+  random: (_packet, _at, {first = 0, count = 0}) => ({kind: 'random', first, count}),
+  hash: (_packet, _at, {first = 0, count = 0}) => ({kind: 'hash', first, count}),
+  'extension header': () => word('missing', '0'),
+  socket: ({origin}) => word(origin === 'node' ? 'exists' : 'missing'),
+  owner: ({origin}) => (origin === 'node' ? unknown : none),
+  time: () => ({kind: 'since', date: firstDate}),
+  none: packet => (isIcmp(packet) ? unknown : none),
+  unknown: () => unknown,
+  ipvs: ({virtual}) => word(virtual === undefined ? 'no' : 'yes'),
+  'ipvs protocol': ofVirtualServer(protocolValue),
+  'ipvs address': ofVirtualServer(({client}, {destination}) => ({
+    kind: 'address',
+    address: destination,
+    isClient: client === 'destination',
+  })),
+  'ipvs port': ofVirtualServer((_, {port}) => number(port)),
+  'ipvs direction': ofVirtualServer(() => word('original')),
+  'ipvs method': ofVirtualServer(() => word('MASQ')),
+};
+
+type Virtual = NonNullable<Packet['virtual']>;
+
+function ofVirtualServer(read: (packet: Packet, virtual: Virtual) => PacketValue): (packet: Packet) => PacketValue {
+  return packet => (packet.virtual === undefined ? none : read(packet, packet.virtual));
+}
+
+function asked(value: PacketValue, about: Field['about']): PacketValue {
+  return about === undefined || value.kind !== 'interface' ? value : {...value, about};
+}
+
+function number(value: number): PacketValue {
+  return {kind: 'number', value};
 }
 
 /**
@@ -198,7 +188,7 @@ function familyWord({family}: Packet): PacketValue {
 
 /** Of a connection with a zone in one direction, `ct zone` is not clear. */
 function zoneValue({zone = {original: 0, reply: 0}}: Packet): PacketValue {
-  return zone.original === zone.reply ? {kind: 'number', value: zone.original} : unknown;
+  return zone.original === zone.reply ? number(zone.original) : unknown;
 }
 
 function protocolValue({protocol}: Packet): PacketValue {
@@ -287,23 +277,6 @@ function isMulticast({family, text, value}: Address): boolean {
   return family === 'IPv4' ? value >> 28n === 14n : text.startsWith('ff');
 }
 
-type VirtualField = FieldName & `ipvs ${string}`;
-
-function ofVirtualServer(name: VirtualField, packet: Packet, {destination, port}: NonNullable<Packet['virtual']>): PacketValue {
-  switch (name) {
-    case 'ipvs protocol':
-      return protocolValue(packet);
-    case 'ipvs address':
-      return {kind: 'address', address: destination, isClient: packet.client === 'destination'};
-    case 'ipvs port':
-      return {kind: 'number', value: port};
-    case 'ipvs direction':
-      return word('original');
-    default:
-      return word('MASQ');
-  }
-}
-
 /** Connection tracking runs at this priority; before it, every packet is invalid. */
 const trackingPriority = -200;
 
@@ -320,41 +293,26 @@ function connectionValue(name: FieldName, at: PacketAt): PacketValue {
   const state = stateOf(packet);
   if (name === 'ct state') return {kind: 'flags', flags: [state], unsure: []};
   if (packet.untracked || state === 'invalid') return none;
-  const first = firstOf(packet);
-  switch (name) {
-    case 'ct status':
-      return connectionStatus(packet);
-    case 'ct mark':
-      return {kind: 'number', value: packet.connectionMark};
-    case 'ct direction':
-      return packet.connection?.direction === 'reply' ? word('reply', '1') : word('original', '0');
-    case 'ct protocol':
-      return protocolValue(packet);
-    case 'ct family':
-      return familyWord(packet);
-    case 'ct helper':
-      // Only connections that a helper expects have one to ask for.
-      return none;
-    case 'ct label':
-      return (packet.isLabeled ?? packet.connection?.isLabeled) === true ? unknown : word('');
-    case 'ct zone':
-      return zoneValue(packet);
-    case 'ct original saddr':
-      return {kind: 'address', address: first.source, isClient: packet.client !== undefined};
-    case 'ct original daddr':
-      return {kind: 'address', address: first.destination};
-    case 'ct original dport':
-      return {kind: 'number', value: first.port};
-    case 'ct reply saddr':
-      return {kind: 'address', address: answeringEnd(packet).address};
-    case 'ct reply daddr':
-      return askedEnd(at);
-    case 'ct reply sport':
-      return {kind: 'number', value: answeringEnd(packet).port};
-    default:
-      return unknown;
-  }
+  return ofConnections[name]?.(packet, at) ?? unknown;
 }
+
+const ofConnections: Readonly<Partial<Record<FieldName, (packet: Packet, at: PacketAt) => PacketValue>>> = {
+  'ct status': connectionStatus,
+  'ct mark': ({connectionMark}) => number(connectionMark),
+  'ct direction': ({connection}) => (connection?.direction === 'reply' ? word('reply', '1') : word('original', '0')),
+  'ct protocol': protocolValue,
+  'ct family': familyWord,
+  // Only connections that a helper expects have one to ask for.
+  'ct helper': () => none,
+  'ct label': ({isLabeled, connection}) => ((isLabeled ?? connection?.isLabeled) === true ? unknown : word('')),
+  'ct zone': zoneValue,
+  'ct original saddr': packet => ({kind: 'address', address: firstOf(packet).source, isClient: packet.client !== undefined}),
+  'ct original daddr': packet => ({kind: 'address', address: firstOf(packet).destination}),
+  'ct original dport': packet => number(firstOf(packet).port),
+  'ct reply saddr': packet => ({kind: 'address', address: answeringEnd(packet).address}),
+  'ct reply daddr': (_, at) => askedEnd(at),
+  'ct reply sport': packet => number(answeringEnd(packet).port),
+};
 
 /** Who sends the replies. */
 function answeringEnd({connection, source, sourcePort = 0, destination, port}: Packet): {readonly address: Address; readonly port: number} {

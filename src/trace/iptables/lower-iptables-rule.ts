@@ -29,24 +29,11 @@ export const lowerRule: (rule: Rule) => LoweredRule = once(rule => {
   };
 });
 
-function lowerOption({flag, values, negated}: RuleOption): readonly Condition[] {
-  const value = values[0] ?? '';
-  switch (flag) {
-    case '-s':
-      return [isOneOf(fieldOf('saddr'), [value], negated)];
-    case '-d':
-      return [isOneOf(fieldOf('daddr'), [value], negated)];
-    case '-i':
-      return [isOneOf(fieldOf('iif'), [value], negated)];
-    case '-o':
-      return [isOneOf(fieldOf('oif'), [value], negated)];
-    case '-p':
-      return [value === 'all' || value === '0' ? constantly(!negated) : isOneOf(fieldOf('protocol'), [value], negated)];
-    case '-f':
-      return [constantly(negated)];
-    default:
-      return [unknown('', [{flag, values, negated}])];
-  }
+function lowerOption(option: RuleOption): readonly Condition[] {
+  const {flag, values, negated} = option;
+  const [value = ''] = values;
+  if (flag === '-p') return [value === 'all' || value === '0' ? constantly(!negated) : isOneOf(fieldOf('protocol'), [value], negated)];
+  return [flag === '-f' ? constantly(negated) : (namedField(option) ?? unknown('', [option]))];
 }
 
 function unknown(match: string, options: readonly RuleOption[]): Condition {
@@ -143,7 +130,8 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
   set: ({flag, values, negated}) =>
     flag === '--match-set' ? {kind: 'ipset', name: values[0] ?? '', directions: values[1] ?? '', not: negated} : null,
   iprange: ({flag, values, negated}) => isOneOf(fieldOf(flag === '--src-range' ? 'saddr' : 'daddr'), [values[0] ?? ''], negated),
-  ipvs: ipvsOption,
+  // What IPVS did to a packet: only `! --ipvs` matches one that IPVS has not forwarded. Source: `ipvs_mt` of the kernel.
+  ipvs: namedField,
   physdev: ({values: [name], negated}) => ({kind: 'bridge port', ...(name === undefined ? {} : {name}), not: negated}),
   tcpmss: segmentSize,
   devgroup: ({flag, values: [group = ''], negated}) =>
@@ -226,36 +214,42 @@ function maskedEquals(name: FieldName, {values, negated}: RuleOption): Condition
   return isOneOf(left, [value], negated);
 }
 
-function conntrackOption({flag, values, negated}: RuleOption): Condition | null {
+function conntrackOption(option: RuleOption): Condition | null {
+  const {flag, values, negated} = option;
   const value = values[0] ?? '';
-  const is = (name: FieldName, text: string): Condition => isOneOf(fieldOf(name), [text], negated);
-  switch (flag) {
-    case '--ctstate':
-      return hasState(value, negated);
-    case '--ctstatus': {
-      const asked = value.toLowerCase().replaceAll('_', '-').split(',');
-      return asked.join() === 'none' ? constantly(negated) : is('ct status', asked.join());
-    }
-    case '--ctdir':
-      return is('ct direction', value.toLowerCase());
-    case '--ctproto':
-      return is('ct protocol', value);
-    case '--ctorigdst':
-      return is('ct original daddr', value);
-    case '--ctorigsrc':
-      return is('ct original saddr', value);
-    case '--ctorigdstport':
-      return is('ct original dport', portRange(value));
-    case '--ctreplsrc':
-      return is('ct reply saddr', value);
-    case '--ctrepldst':
-      return is('ct reply daddr', value);
-    case '--ctreplsrcport':
-      return is('ct reply sport', portRange(value));
-    default:
-      return null;
-  }
+  if (flag === '--ctstate') return hasState(value, negated);
+  if (flag !== '--ctstatus') return namedField(option);
+  const status = value.toLowerCase().replaceAll('_', '-').split(',').join();
+  return status === 'none' ? constantly(negated) : isOneOf(fieldOf('ct status'), [status], negated);
 }
+
+/** Null if the option asks for no such field. */
+function namedField({flag, values, negated}: RuleOption): Condition | null {
+  const [name, read = (text: string) => text] = (Object.hasOwn(fieldsByOption, flag) ? fieldsByOption[flag] : undefined) ?? [];
+  return name === undefined ? null : isOneOf(fieldOf(name), [read(values[0] ?? '')], negated);
+}
+
+/** The fields that options of rules, and of `conntrack` and `ipvs`, ask for, and how their values are spelled here. */
+const fieldsByOption: Readonly<Record<string, readonly [name: FieldName, read?: (text: string) => string]>> = {
+  '-s': ['saddr'],
+  '-d': ['daddr'],
+  '-i': ['iif'],
+  '-o': ['oif'],
+  '--ctdir': ['ct direction', text => text.toLowerCase()],
+  '--ctproto': ['ct protocol'],
+  '--ctorigdst': ['ct original daddr'],
+  '--ctorigsrc': ['ct original saddr'],
+  '--ctorigdstport': ['ct original dport', portRange],
+  '--ctreplsrc': ['ct reply saddr'],
+  '--ctrepldst': ['ct reply daddr'],
+  '--ctreplsrcport': ['ct reply sport', portRange],
+  '--ipvs': ['ipvs', () => 'yes'],
+  '--vproto': ['ipvs protocol'],
+  '--vaddr': ['ipvs address'],
+  '--vport': ['ipvs port'],
+  '--vdir': ['ipvs direction', text => text.toLowerCase()],
+  '--vmethod': ['ipvs method'],
+};
 
 /** DNAT and SNAT are states for iptables alone: the connection has been translated. */
 function hasState(text: string, not: boolean): Condition {
@@ -297,28 +291,6 @@ function recent({options}: Match): Condition | null {
   const list = options.find(({flag}) => flag === '--name')?.values[0] ?? 'DEFAULT';
   const check = options.find(({flag}) => flag === '--rcheck' || flag === '--update' || flag === '--remove');
   return check === undefined ? null : {kind: 'recent', list, not: check.negated};
-}
-
-/** What IPVS did to a packet: of these options, only `! --ipvs` matches one that IPVS has not forwarded. Source: `ipvs_mt` of the kernel. */
-function ipvsOption({flag, values, negated}: RuleOption): Condition | null {
-  const value = values[0] ?? '';
-  const is = (name: FieldName, text: string): Condition => isOneOf(fieldOf(name), [text], negated);
-  switch (flag) {
-    case '--ipvs':
-      return is('ipvs', 'yes');
-    case '--vproto':
-      return is('ipvs protocol', value);
-    case '--vaddr':
-      return is('ipvs address', value);
-    case '--vport':
-      return is('ipvs port', value);
-    case '--vdir':
-      return is('ipvs direction', value.toLowerCase());
-    case '--vmethod':
-      return is('ipvs method', value);
-    default:
-      return null;
-  }
 }
 
 /** A name that is no target of iptables may be one of a chain, which only the table shows. */
