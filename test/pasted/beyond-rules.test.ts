@@ -242,3 +242,17 @@ test('chains of kube-proxy to which base chains jump, and which are not in a tex
   expect(reason(jump)).toContain('1 rule in 1 chain of table nat, which do not show KUBE-SERVICES, to which they jump');
   expect(reason(`${jump}-N KUBE-SERVICES\n`)).not.toContain('do not show');
 });
+
+test('a client that reaches no server is told beside rules that do not show table nat', () => {
+  const client = 'dial tcp 10.96.0.1:443: i/o timeout\n';
+  const filter = '*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j KUBE-FORWARD\nCOMMIT\n';
+  expect(said(client + filter)).toContain('a program does not reach 10.96.0.1:443 (i/o timeout): table nat,');
+  expect(said(`${client}${filter}*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j KUBE-SERVICES\nCOMMIT\n`)).not.toContain(
+    'table nat, in which',
+  );
+});
+
+test('what the node itself does not answer is not told to be refused by a rule', () => {
+  const answer = noDump(Buffer.from('dial tcp 127.0.0.1:6443: connect: connection refused\n'));
+  expect(answer).toContain('the port of the API server: nothing listens there. What');
+});

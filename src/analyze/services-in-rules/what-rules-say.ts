@@ -41,7 +41,7 @@ export function closedEntries(traces: readonly PortTrace[], known: ReadonlySet<s
 function whyClosed(verdict: 'rejected' | 'dropped', rule: string): string {
   if (verdict === 'rejected')
     return isOfServer(rule)
-      ? 'refuses connections: the virtual server has no real server, or all have the weight 0'
+      ? 'refuses connections: the virtual server has no real server, or all have the weight 0, as kube-proxy writes it without an endpoint, or with a Local traffic policy without one on this node'
       : 'refuses connections: for kube-proxy it has no endpoint';
   return /no local endpoints| : drop$/.test(rule)
     ? 'is dropped: for kube-proxy it has no endpoint on this node, and its traffic policy is Local'

@@ -11,7 +11,7 @@ import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
 import {type PacketFact, packetsOf} from '../../parse/pasted/captured-packets.ts';
-import {objectRelations} from '../../parse/pasted/client-errors.ts';
+import {clientErrors, objectRelations} from '../../parse/pasted/client-errors.ts';
 import {type Listed, listedIn, type ListedService} from '../../parse/pasted/listed-objects.ts';
 import {besideLog} from '../../parse/pasted/listed-state.ts';
 import {stoppedInKernel} from '../../parse/pasted/kernel-lines.ts';
@@ -46,7 +46,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...besideLists(node, listed, traces),
     ...emptyServers(lines, servers),
     ...(node.files.includes('ipvsadm-part') && !isWholeByServer(fileText(node, wholeText)) ? bareServers(lines, servers) : []),
-    ...told([...withoutLocalServers(servers, listed), ...besideNodePorts(lines, servers, listed)]),
+    ...told(besideNodePorts(lines, servers, listed)),
     ...unboundAddresses(node, listed, traces),
     ...told([openedInLog(lines, traces), besideLog(lines, listed), listed.faults, objectRelations(lines, listed)].flat()),
     ...packetsOf(lines, fileText(node, 'conntrack')),
@@ -57,6 +57,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
       ...rulesets.flatMap(unmetRules),
       ...rulesets.flatMap(notMasqueraded),
       ...(nft === null ? lackedJump(lines, rulesets) : unmetNftRules(nft)),
+      ...(nft === null && servers.servers.length === 0 ? unshownNat(lines, rulesets) : []),
     ]),
   ];
 }
@@ -315,25 +316,6 @@ function bareServers(lines: readonly string[], {servers}: ReturnType<typeof pars
   return [{text, about: bare}];
 }
 
-/** Node ports and addresses of load balancers without a real server, of Services whose cluster IP has some. */
-function withoutLocalServers({servers}: ReturnType<typeof parseIpvsadm>, {services}: Listed): readonly string[] {
-  const byKey = Map.groupBy(servers, ({address, port}) => `${address} ${port}`);
-  const hasReals = (address: string, port: number): boolean =>
-    byKey.get(`${address} ${port}`)?.some(({realServers}) => realServers.length > 0) === true;
-  const bare = servers.filter(({realServers}) => realServers.length === 0);
-  return services.flatMap(({name, clusterIPs, ports, balancers = []}) =>
-    ports.flatMap(({port, nodePort}) => {
-      const own = bare.filter(
-        server =>
-          (server.port === nodePort && !clusterIPs.includes(server.address)) ||
-          (server.port === port && balancers.includes(server.address)),
-      );
-      if (own.length === 0 || !clusterIPs.some(address => hasReals(address, port))) return [];
-      return `${someOf(own.map(server => joinHostPort(server.address, server.port)))} of ${name} has no real server, and its cluster IP has: kube-proxy writes this for a Local external traffic policy without an endpoint on this node`;
-    }),
-  );
-}
-
 /** Virtual servers with real servers that a node port lacks, beside a Local policy: it is that of load balancers and external IPs, too. */
 function besideNodePorts(lines: readonly string[], {servers}: ReturnType<typeof parseIpvsadm>, {services}: Listed): readonly string[] {
   if (!lines.some(line => localPolicy.test(line))) return [];
@@ -353,6 +335,16 @@ function besideNodePorts(lines: readonly string[], {servers}: ReturnType<typeof 
     const others = someOf([...reals].filter(real => !local.reals.has(real)));
     return `${at} sends to ${others} too, and node port ${local.port} to ${someOf([...local.reals])} alone: with the external traffic policy Local that is right of a cluster IP, and a load-balancer address or external IP must have the real servers of this node alone, as packets to others are not masqueraded and get no answer`;
   });
+}
+
+/** A client that reaches no server, beside rules without those that translate. */
+function unshownNat(lines: readonly string[], rulesets: readonly Ruleset[]): readonly string[] {
+  const [error] = clientErrors(lines);
+  if (error === undefined || rulesets.some(({tables}) => tables.has('nat'))) return [];
+  const {host, port, why} = error;
+  return [
+    `a program does not reach ${joinHostPort(host, port)} (${why}): table nat, in which kube-proxy translates Services, is not shown (iptables-save prints it)`,
+  ];
 }
 
 /** Masquerading needs a jump of POSTROUTING, which is shown whole. */

@@ -100,7 +100,7 @@ function unreachedText({host, port, why}: ClientError, lines: readonly string[])
   const asked = joinHostPort(host, port);
   const program = programs[port] === undefined ? '' : `, the port of ${programs[port]}`;
   const isPinged = lines.some(line => line.includes(` bytes from ${host}:`));
-  return `does not reach ${asked} (${why})${program}: ${isPinged ? answersPing : meaningOf(why)}${/\.0\.1:443$/.test(asked) ? ofKubernetes : ''}`;
+  return `does not reach ${asked} (${why})${program}: ${isPinged ? answersPing : meaningOf(why, host)}${/\.0\.1:443$/.test(asked) ? ofKubernetes : ''}`;
 }
 
 const answersPing =
@@ -120,8 +120,9 @@ const programs: Readonly<Record<number, string>> = {
   53: 'DNS',
 };
 
-function meaningOf(why: string): string {
-  if (/refused|拒绝/i.test(why)) return 'nothing listens there, or a rule refuses, as kube-proxy does for a Service without endpoints';
+function meaningOf(why: string, host: string): string {
+  if (/refused|拒绝/i.test(why))
+    return `nothing listens there${host.startsWith('127.') ? '' : ', or a rule refuses, as kube-proxy does for a Service without endpoints'}`;
   return /no route to host/i.test(why)
     ? 'a firewall refuses (REJECT with icmp-host-prohibited, as firewalld does), or no host has the address'
     : 'packets or their answers are lost on the way, by a firewall, a NetworkPolicy or the network plugin';
@@ -227,7 +228,7 @@ function splitText(content: Buffer): PastedFiles {
 }
 
 const otherTools =
-  '\ntable |IP Virtual Server|\n-A -t |\n-A -u |\ncreate |"nftables"|kube-ipvs0: <|Members:| dport=|.go:|NAME |Endpoints:|apiVersion|TRACE: |trace id | SRC=|net.ipv4.ip_forward|admin prohibited|table full, dropping|FORWARD policy is|deny (routed)|ClusterIP |NodePort |: Flags [| unreachable|martian source|forbidden: User'.split(
+  '\ntable |IP Virtual Server|\n-A -t |\n-A -u |\ncreate |"nftables"|kube-ipvs0: <|Members:| dport=|.go:|NAME |Endpoints:|apiVersion|TRACE: |trace id | SRC=|net.ipv4.ip_forward|admin prohibited|table full, dropping|FORWARD policy is|deny (routed)|ClusterIP |NodePort |: Flags [| unreachable|martian source|forbidden: User|dial tcp |curl: ('.split(
     '|',
   );
 const isRuleLine =
