@@ -159,11 +159,11 @@ describe('commands in the pages', () => {
     return running;
   }
 
-  /** What writes a file gets a folder of its own, so that nothing else reads half of it; `capture` writes over none. */
+  /** What writes a file gets a folder of its own without that file, so that nothing else reads it; `capture` writes over none. */
   function cwdOf(line: string): string {
-    if (!(line.includes('--output-file') || line.startsWith('capture')) || !isPrepared) return folder;
+    const [, written] = (line.startsWith('capture') ? /-o (\S+)/ : /--output-file (\S+)/).exec(line) ?? [];
+    if (written === undefined || !isPrepared) return folder;
     const own = mkdtempSync(join(folder, 'run-'));
-    const written = line.startsWith('capture') ? /-o (\S+)/.exec(line)?.[1] : undefined;
     for (const entry of readdirSync(folder, {withFileTypes: true}))
       if (!entry.isDirectory() && entry.name !== written) symlinkSync(join(folder, entry.name), join(own, entry.name));
     return own;
