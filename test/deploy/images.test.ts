@@ -1,7 +1,7 @@
 import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {expect, test} from 'vitest';
-import {firstCommands, furtherCommands, versionCommand} from '../../src/collect/node/node-commands.ts';
+import {firstCommands, furtherCommands, journal, versionCommand} from '../../src/collect/node/node-commands.ts';
 import {deployFolder} from './overlays.ts';
 
 const files = readFileSync(join(deployFolder, 'images/root-file-system'), 'utf8');
@@ -27,7 +27,7 @@ test('the image of the agents has exactly the packages whose programs read a nod
   const there = new Set(packages.flatMap(name => programs[name] ?? []));
   const used = new Set<string>();
   const unread: string[] = [];
-  for (const {file, variants} of [versionCommand, ...firstCommands, ...furtherCommands(everything)]) {
+  for (const {file, variants} of [versionCommand, ...firstCommands, ...furtherCommands(everything), journal]) {
     const variant = variants.find(({commands}) => commands.every(([program = '']) => there.has(program)));
     for (const [program = ''] of variant?.commands ?? []) used.add(program);
     if (variant === undefined) unread.push(file);
