@@ -1,6 +1,6 @@
 import {joinHostPort} from '../../model/address.ts';
 import {sourceNames} from '../outcomes/sources.ts';
-import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../outcomes/compare-endpoints.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics} from '../outcomes/compare-endpoints.ts';
 import {shareOfPods, missingEndpointText} from '../outcomes/compare-endpoints.ts';
 import {outcomeOn, type PathOutcome, type ProbeComparison} from '../outcomes/environment.ts';
 import type {Outcome} from '../../trace/packet.ts';
@@ -237,7 +237,7 @@ class IpvsSemantics implements ModeSemantics {
     if (!comparison.actual.outcomes.some(({verdict, path}) => verdict === 'reject' && path.at(-1)?.table === 'ipvs')) return [];
     return [...comparison.expected.destinations.keys()].map(endpoint => {
       const detail = missingEndpointText(this.#given.item, endpoint, {entry: comparison.probe.entry});
-      const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});
+      const evidence = this.evidence.endpoint(endpoint, comparison);
       const share = shareOfPods(comparison, 1 / comparison.expected.destinations.size);
       return {symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence, ...share}, key: `missing ${endpoint}`};
     });
@@ -266,7 +266,7 @@ class IpvsSemantics implements ModeSemantics {
     const share = shareOfPods(comparison, 1);
     if (this.#given.sides.actual.environment.virtualServer?.(packet) === undefined) {
       const detail = `its ${entryText(entry)} is not programmed, while other entries are`;
-      const evidence = this.evidence({kind: 'entry', entry});
+      const evidence = this.evidence.entry(entry);
       return [{symptom: {kind: 'missing-entry', entry, detail, ...evidence, ...share}, key: `entry ${entryText(entry)}`}];
     }
     const evidence = this.#ofMembers(comparison);
@@ -277,24 +277,15 @@ class IpvsSemantics implements ModeSemantics {
     return [{symptom, key: `refused ${entryText(entry)}`}];
   }
 
-  evidence(subject: Subject): Evidence {
-    switch (subject.kind) {
-      case 'service':
-        return {expected: this.#missingServers(() => true).slice(0, 6), actual: []};
-      case 'entry':
-        return this.#ofEntry(subject.entry);
-      case 'endpoint':
-        return this.#ofEndpoint(subject.endpoint, subject.comparison);
-      case 'shares':
-        return this.#ofShares();
-      case 'policy':
-        return this.#ofServer(subject.comparison);
-      case 'masquerade':
-        return this.#ofMembers(subject.comparison);
-      case 'affinity':
-        return {expected: [], actual: []};
-    }
-  }
+  readonly evidence: ModeSemantics['evidence'] = {
+    service: () => ({expected: this.#missingServers(() => true).slice(0, 6), actual: []}),
+    entry: entry => this.#ofEntry(entry),
+    endpoint: (endpoint, comparison) => this.#ofEndpoint(endpoint, comparison),
+    shares: () => this.#ofShares(),
+    policy: comparison => this.#ofServer(comparison),
+    masquerade: comparison => this.#ofMembers(comparison),
+    affinity: () => ({expected: [], actual: []}),
+  };
 
   #missingServers(concerns: (entry: Entry) => boolean): readonly Rule[] {
     return this.#given.differences.missingServers.filter(({entry}) => concerns(entry)).flatMap(({server}) => serverEvidence(server));

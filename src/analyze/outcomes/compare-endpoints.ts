@@ -22,8 +22,16 @@ export interface ModeSemantics {
   misdirected(pathOutcome: PathOutcome): ReadonlyMap<string, Misdirected>;
   /** Symptoms that replace all others of a comparison: a broken jump, a third-party rule. Empty if there are none. */
   special(comparison: ProbeComparison): readonly KeyedSymptom[];
-  /** The missing rules, and the unexpected ones. */
-  evidence(subject: Subject): Evidence;
+  /** The missing rules, and the unexpected ones, that show something of the Service port. */
+  readonly evidence: {
+    service(): Evidence;
+    shares(): Evidence;
+    affinity(): Evidence;
+    entry(entry: Entry): Evidence;
+    endpoint(endpoint: string, comparison: ProbeComparison): Evidence;
+    policy(comparison: ProbeComparison): Evidence;
+    masquerade(comparison: ProbeComparison): Evidence;
+  };
 }
 
 export interface Misdirected {
@@ -37,13 +45,6 @@ export interface KeyedSymptom {
   /** The key of a symptom that explains this one. */
   readonly unless?: string;
 }
-
-/** The subject for which rules are wanted as evidence. */
-export type Subject =
-  | {readonly kind: 'service' | 'shares' | 'affinity'}
-  | {readonly kind: 'entry'; readonly entry: Entry}
-  | {readonly kind: 'endpoint'; readonly endpoint: string; readonly comparison: ProbeComparison}
-  | {readonly kind: 'policy' | 'masquerade'; readonly comparison: ProbeComparison};
 
 export interface Evidence {
   readonly expected: readonly RuleText[];
@@ -76,7 +77,7 @@ interface WrongAddress extends Misdirected {
 }
 
 function sayWrongAddress(outcomeCase: OutcomeCase, {endpoint, rule, destination, comparison}: WrongAddress): void {
-  const {expected} = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
+  const {expected} = outcomeCase.semantics.evidence.endpoint(endpoint, comparison);
   const detail = `the rule of endpoint ${endpoint} sends traffic to ${destination}`;
   const share = shareOfPods(comparison, comparison.actual.destinations.get(destination)?.probability ?? 0);
   outcomeCase.symptoms.say(
@@ -91,7 +92,7 @@ export function shareOfPods({probe: {entry, source, endpoint}}: ProbeComparison,
 }
 
 function sayMissingEndpoint(outcomeCase: OutcomeCase, endpoint: string, comparison: ProbeComparison): void {
-  const evidence = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
+  const evidence = outcomeCase.semantics.evidence.endpoint(endpoint, comparison);
   sayKeyed(outcomeCase.symptoms, missingEndpoint(outcomeCase.item, {endpoint, probe: comparison.probe, evidence}));
 }
 
@@ -130,7 +131,7 @@ function isToItself({all}: ServedPort, endpoint: string, {source, endpoint: send
 function sayStaleEndpoint(outcomeCase: OutcomeCase, endpoint: string, comparison: ProbeComparison): void {
   const share = comparison.actual.destinations.get(endpoint)?.probability ?? 0;
   const detail = staleEndpointText(outcomeCase.item, endpoint, comparison.probe, share);
-  const {actual} = outcomeCase.semantics.evidence({kind: 'endpoint', endpoint, comparison});
+  const {actual} = outcomeCase.semantics.evidence.endpoint(endpoint, comparison);
   outcomeCase.symptoms.say(
     {kind: 'stale-endpoint', endpoint, detail, expected: [], actual, ...shareOfPods(comparison, share), ...otherEntry(comparison.probe)},
     `stale ${endpoint}`,
@@ -158,7 +159,7 @@ function compareShares(outcomeCase: OutcomeCase, comparison: ProbeComparison): v
   const detail = `traffic${throughEntry(comparison.probe.entry)} is not shared equally: ${shares.slice(0, 6).join(', ')}${shares.length > 6 ? ', …' : ''}; each should get ${percentText(fair)}`;
   const [[least, {probability}] = ['', {probability: 0}]] = [...actual.destinations].sort(([, a], [, b]) => a.probability - b.probability);
   const gist = `endpoints get unequal shares of the traffic, ${least} ${percentText(probability)} in place of ${percentText(fair)}`;
-  outcomeCase.symptoms.say({kind: 'uneven-balance', detail, gist, ...outcomeCase.semantics.evidence({kind: 'shares'})}, 'uneven');
+  outcomeCase.symptoms.say({kind: 'uneven-balance', detail, gist, ...outcomeCase.semantics.evidence.shares()}, 'uneven');
 }
 
 /** In words: an endpoint that the packets of a probe should reach and do not. */
@@ -208,7 +209,7 @@ function sayOtherMasquerade(
   const detail = should
     ? `packets from ${isHairpin ? `${who} to itself` : who} through its ${entry} should be masqueraded and are not: ${effect}`
     : `packets from ${who} through its ${entry} are masqueraded and should not be: endpoints, logs and network policies see the node's address instead of the client's`;
-  const evidence = outcomeCase.semantics.evidence({kind: 'masquerade', comparison});
+  const evidence = outcomeCase.semantics.evidence.masquerade(comparison);
   const cause = evidence.expected[0]?.text ?? evidence.actual[0]?.text ?? entry;
   outcomeCase.symptoms.say(
     {
@@ -229,7 +230,7 @@ export function sayRefused(outcomeCase: OutcomeCase, comparison: ProbeComparison
   const {expected, actual, probe} = comparison;
   const outcome = actual.outcomes.find(({verdict}) => verdict === 'reject' || verdict === 'drop');
   const rule = outcome?.path.at(-1);
-  const differing = outcomeCase.semantics.evidence({kind: 'policy', comparison});
+  const differing = outcomeCase.semantics.evidence.policy(comparison);
   // An element of a map that refuses is no rule of the path with a place of its own.
   const evidence = {expected: differing.expected, actual: rule === undefined || rule.line === 0 ? differing.actual : [rule]};
   if (outcome !== undefined && outcomeCase.semantics.refusedFor(outcome) === 'ranges') {

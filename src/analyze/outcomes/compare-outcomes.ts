@@ -54,7 +54,7 @@ function unreachedEntries(
   if (whole.size === 0) return new Set();
   if (whole.size === servedEntries(comparisons).size && outcomeCase.semantics.hasNoEntry()) {
     const detail = 'not programmed on this node: no entry reaches an endpoint';
-    outcomeCase.symptoms.say({kind: 'service-not-programmed', detail, share: 1, ...outcomeCase.semantics.evidence({kind: 'service'})});
+    outcomeCase.symptoms.say({kind: 'service-not-programmed', detail, share: 1, ...outcomeCase.semantics.evidence.service()});
   } else {
     for (const comparison of whole.values()) if (!saidSpecial(outcomeCase, comparison)) sayMissingEntry(outcomeCase, comparison);
   }
@@ -81,7 +81,7 @@ function isLedBack({probe, expected}: ProbeComparison): boolean {
 function compareReturn(outcomeCase: OutcomeCase, comparison: ProbeComparison): void {
   if (hasSameEnds(comparison.expected, comparison.actual)) return compareMasquerade(outcomeCase, comparison);
   const detail = `a returning client is not sent back to its endpoint through its ${entryText(comparison.probe.entry)}`;
-  outcomeCase.symptoms.say({kind: 'session-affinity-mismatch', detail, ...outcomeCase.semantics.evidence({kind: 'affinity'})}, 'affinity');
+  outcomeCase.symptoms.say({kind: 'session-affinity-mismatch', detail, ...outcomeCase.semantics.evidence.affinity()}, 'affinity');
 }
 
 /** Packets reach the right endpoint, but the rule does not record the client, or records it in another list. */
@@ -125,7 +125,7 @@ function sayMissingEntry(outcomeCase: OutcomeCase, comparison: ProbeComparison):
     probe: {entry},
     actual,
   } = comparison;
-  const found = outcomeCase.semantics.evidence({kind: 'entry', entry});
+  const found = outcomeCase.semantics.evidence.entry(entry);
   const isThere = found.actual.length > 0;
   const detail =
     found.expected.length > 0
@@ -210,7 +210,7 @@ function saidOtherPolicy(outcomeCase: OutcomeCase, comparison: ProbeComparison):
   const detail = dropped
     ? `${whose(probe)} are dropped because the node has no local endpoint, and should reach ${describePathOutcome(expected)}`
     : `${whose(probe)} are balanced by the ${does} policy, and should be by the ${should} policy`;
-  const evidence = outcomeCase.semantics.evidence({kind: 'policy', comparison});
+  const evidence = outcomeCase.semantics.evidence.policy(comparison);
   const more = dropped
     ? ({variant: 'dropped-beside-local-endpoint'} as const)
     : {gist: `packets${throughEntry(probe.entry)} are balanced by the ${does} policy, and should be by the ${should} policy`};

@@ -3,7 +3,7 @@ import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../../model/ruleset.ts';
 import type {NodeRule, Outcome} from '../../../trace/packet.ts';
 import {onceAsked} from '../../../model/once.ts';
-import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/compare-endpoints.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics} from '../../outcomes/compare-endpoints.ts';
 import {missingEndpoint, brokenJumps, deadEnd, interceptedBy} from '../../outcomes/compare-endpoints.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/environment.ts';
 import {isEntryRule} from '../rules-of-ports.ts';
@@ -149,24 +149,15 @@ export class IptablesSemantics implements ModeSemantics {
       .map(endpoint => missingEndpoint(this.#case.item, {endpoint, probe, evidence: this.#endpointEvidence(endpoint, comparison)}));
   }
 
-  evidence(subject: Subject): Evidence {
-    switch (subject.kind) {
-      case 'service':
-        return this.#serviceEvidence();
-      case 'entry':
-        return this.#differing(rule => isEntryRule(rule, subject.entry));
-      case 'shares':
-        return this.#differing(rule => isPick(rule) && !hasMatch(rule, 'recent'));
-      case 'affinity':
-        return this.#differing(isOfAffinity);
-      case 'policy':
-        return {expected: this.#turns(subject.comparison.expected, 'missing'), actual: this.#turns(subject.comparison.actual, 'extra')};
-      case 'masquerade':
-        return this.#masqueradeEvidence(subject.comparison);
-      case 'endpoint':
-        return this.#endpointEvidence(subject.endpoint, subject.comparison);
-    }
-  }
+  readonly evidence: ModeSemantics['evidence'] = {
+    service: () => this.#serviceEvidence(),
+    entry: entry => this.#differing(rule => isEntryRule(rule, entry)),
+    shares: () => this.#differing(rule => isPick(rule) && !hasMatch(rule, 'recent')),
+    affinity: () => this.#differing(isOfAffinity),
+    policy: ({expected, actual}) => ({expected: this.#turns(expected, 'missing'), actual: this.#turns(actual, 'extra')}),
+    masquerade: comparison => this.#masqueradeEvidence(comparison),
+    endpoint: (endpoint, comparison) => this.#endpointEvidence(endpoint, comparison),
+  };
 
   #differing(concerns: (rule: Rule) => boolean): Evidence {
     return evidenceOf(this.#case.differences.filter(({rule}) => concerns(rule)));

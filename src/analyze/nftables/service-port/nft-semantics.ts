@@ -1,7 +1,7 @@
 import type {RuleText} from '../../../model/ruleset.ts';
 import type {Entry} from '../../../model/service-port.ts';
 import type {Outcome} from '../../../trace/packet.ts';
-import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics, Subject} from '../../outcomes/compare-endpoints.ts';
+import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics} from '../../outcomes/compare-endpoints.ts';
 import {missingEndpoint, brokenJumps, deadEnd, interceptedBy} from '../../outcomes/compare-endpoints.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/environment.ts';
 import {evidenceOf} from '../../symptoms/port-symptoms.ts';
@@ -153,7 +153,7 @@ export class NftSemantics implements ModeSemantics {
     if (chain === picking || actual.outcomes.some(({path}) => path.some(one => targetsOf(one).includes(picking ?? ''))))
       // The chain that picks the endpoint is entered and picks none.
       return [...expected.destinations.keys()].map(endpoint => {
-        const evidence = this.evidence({kind: 'endpoint', endpoint, comparison});
+        const evidence = this.evidence.endpoint(endpoint, comparison);
         return missingEndpoint(this.#case.item, {endpoint, probe, evidence});
       });
     const evidence = {expected: this.#rulesOf('missing', chain), actual: [lead]};
@@ -161,24 +161,15 @@ export class NftSemantics implements ModeSemantics {
   }
 
   /** The missing and the unexpected rules and elements of the Service port that explain a symptom. */
-  evidence(subject: Subject): Evidence {
-    switch (subject.kind) {
-      case 'service':
-        return this.#pick(({what}) => what === 'element', 6);
-      case 'entry':
-        return this.#ofEntry(subject.entry);
-      case 'endpoint':
-        return this.#ofEndpoint(subject.endpoint, subject.comparison);
-      case 'shares':
-        return this.#pick(({rule}) => rule.text.includes('numgen'));
-      case 'affinity':
-        return this.#pick(({rule, what}) => what === 'set' || rule.text.includes('@affinity-') || rule.text.includes('dnat'));
-      case 'masquerade':
-        return this.#ofMasquerade(subject.comparison);
-      case 'policy':
-        return this.#ofPolicy(subject.comparison);
-    }
-  }
+  readonly evidence: ModeSemantics['evidence'] = {
+    service: () => this.#pick(({what}) => what === 'element', 6),
+    entry: entry => this.#ofEntry(entry),
+    endpoint: (endpoint, comparison) => this.#ofEndpoint(endpoint, comparison),
+    shares: () => this.#pick(({rule}) => rule.text.includes('numgen')),
+    affinity: () => this.#pick(({rule, what}) => what === 'set' || rule.text.includes('@affinity-') || rule.text.includes('dnat')),
+    masquerade: comparison => this.#ofMasquerade(comparison),
+    policy: comparison => this.#ofPolicy(comparison),
+  };
 
   #ofEntry(entry: Entry): Evidence {
     const own = this.#elementKey(entry);
