@@ -17,6 +17,11 @@ export function pushTo<K, T>(map: Map<K, T[]>, key: K, item: T): void {
   else list.push(item);
 }
 
+/** A table of what is said of many words alike: each row has its words, and what holds for each of them. */
+export function byWord<T>(...rows: readonly (readonly [words: string, value: T])[]): Readonly<Record<string, T>> {
+  return Object.fromEntries(rows.flatMap(([words, value]) => words.split(' ').map(word => [word, value])));
+}
+
 /** Those for which it holds, and the others. */
 export function partition<T>(items: readonly T[], holds: (item: T) => boolean): readonly [readonly T[], readonly T[]] {
   return [items.filter(holds), items.filter(item => !holds(item))];

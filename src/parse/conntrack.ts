@@ -1,4 +1,5 @@
 import {canonicalAddress, joinHostPort} from '../model/address.ts';
+import {byWord} from '../model/lists.ts';
 import {detached, LineSplitter, linesOf} from './lines.ts';
 
 /** One connection of `conntrack -L` or `/proc/net/nf_conntrack`: the packet as it was sent, and the reply that conntrack expects. */
@@ -232,28 +233,11 @@ function stageOf(line: string, protocol: string): Stage | null {
   return stages[state] ?? null;
 }
 
-const stages: Readonly<Record<string, Stage>> = {
-  SYN_SENT: 'opening',
-  SYN_SENT2: 'opening',
-  SYN_RECV: 'opening',
-  LISTEN: 'opening',
-  NONE: 'opening',
-  COOKIE_WAIT: 'opening',
-  COOKIE_ECHOED: 'opening',
-  HEARTBEAT_SENT: 'opening',
-  ESTABLISHED: 'open',
-  HEARTBEAT_ACKED: 'open',
-  DATA_SENT: 'open',
-  FIN_WAIT: 'closing',
-  CLOSE_WAIT: 'closing',
-  LAST_ACK: 'closing',
-  TIME_WAIT: 'closing',
-  CLOSE: 'closing',
-  CLOSED: 'closing',
-  SHUTDOWN_SENT: 'closing',
-  SHUTDOWN_RECD: 'closing',
-  SHUTDOWN_ACK_SENT: 'closing',
-};
+const stages = byWord<Stage>(
+  ['SYN_SENT SYN_SENT2 SYN_RECV LISTEN NONE COOKIE_WAIT COOKIE_ECHOED HEARTBEAT_SENT', 'opening'],
+  ['ESTABLISHED HEARTBEAT_ACKED DATA_SENT', 'open'],
+  ['FIN_WAIT CLOSE_WAIT LAST_ACK TIME_WAIT CLOSE CLOSED SHUTDOWN_SENT SHUTDOWN_RECD SHUTDOWN_ACK_SENT', 'closing'],
+);
 
 /** The kernel's own number of a connection, or a hash of its addresses and ports. */
 function identityOf(line: string, original: number): number {

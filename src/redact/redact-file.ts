@@ -1,3 +1,4 @@
+import {byWord} from '../model/lists.ts';
 import {pathTree} from '../model/paths.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {isKnownText, knownVersion} from './known-words.ts';
@@ -76,23 +77,17 @@ const healthz = pathTree<Treatment>(
 
 const textFiles: Readonly<Record<string, (text: string, replacements: Replacements) => string>> = {
   'ipset-save': redactIpset,
-  'ipvsadm-save': redactServers,
-  'ipvsadm-stats': redactServers,
-  'ipvsadm-list': redactServers,
-  conntrack: redactConnections,
-  'conntrack-tcp': redactConnections,
-  'addresses.json': redactJson(links),
-  'kube-ipvs0.json': redactJson(links),
-  'links.json': redactJson(links),
+  ...byWord(
+    ['ipvsadm-save ipvsadm-stats ipvsadm-list', redactServers],
+    ['conntrack conntrack-tcp', redactConnections],
+    ['addresses.json kube-ipvs0.json links.json', redactJson(links)],
+    ['ip-rules.json ip6-rules.json', redactJson(policyRules)],
+    ['conntrack-stats conntrack-stats-after', tokens],
+    ['sysctls interface-sysctls', redactSysctls],
+  ),
   'netconf.json': redactJson(pathTree<Treatment>(['kept', '[].{family interface forwarding rp_filter}'])),
   'routes.json': redactJson(routes),
-  'ip-rules.json': redactJson(policyRules),
-  'ip6-rules.json': redactJson(policyRules),
-  'conntrack-stats': tokens,
-  'conntrack-stats-after': tokens,
   [kubeProxyLog]: redactLog,
-  sysctls: redactSysctls,
-  'interface-sysctls': redactSysctls,
   'asked-by-rules': redactSysctls,
   'iptables-version': keepOnly(/^ip6?tables(?:-save)? v[\d.]+(?: \((?:nf_tables|legacy)\))?$/),
   'kube-proxy-version': text => (/^(?:Kubernetes )?v?\d+\.\d+/.test(text) ? `${knownVersion(text.trim())}\n` : keepOnly(/^$/)(text)),

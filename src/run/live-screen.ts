@@ -1,4 +1,5 @@
 import process from 'node:process';
+import {byWord} from '../model/lists.ts';
 
 export interface ScreenSize {
   readonly columns: number;
@@ -81,24 +82,15 @@ const oneKey = /\u001b(?:\[[\d;]*[A-Za-z~]|O[A-Z])|[\s\S]/g;
 
 /** As terminals send them, and as vi and pagers have them. */
 const scrollKeys: Readonly<Record<string, ScrollKey>> = {
-  '\u001b[A': 'up',
-  '\u001bOA': 'up',
-  k: 'up',
-  '\u001b[B': 'down',
-  '\u001bOB': 'down',
-  j: 'down',
-  '\u001b[5~': 'pageUp',
-  b: 'pageUp',
-  '\u001b[6~': 'pageDown',
+  ...byWord<ScrollKey>(
+    ['\u001b[A \u001bOA k', 'up'],
+    ['\u001b[B \u001bOB j', 'down'],
+    ['\u001b[5~ b', 'pageUp'],
+    ['\u001b[6~', 'pageDown'],
+    ['\u001b[H \u001b[1~ \u001bOH g', 'home'],
+    ['\u001b[F \u001b[4~ \u001bOF G', 'end'],
+  ),
   ' ': 'pageDown',
-  '\u001b[H': 'home',
-  '\u001b[1~': 'home',
-  '\u001bOH': 'home',
-  g: 'home',
-  '\u001b[F': 'end',
-  '\u001b[4~': 'end',
-  '\u001bOF': 'end',
-  G: 'end',
 };
 
 /** What is typed after `/`: Enter keeps it, Esc drops it. */

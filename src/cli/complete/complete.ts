@@ -1,5 +1,5 @@
 import {pushTo} from '../../model/lists.ts';
-import type {CommandSpec, FlagSpec} from './command-spec.ts';
+import type {ArgumentParts, CommandSpec, FlagSpec} from './command-spec.ts';
 
 export interface Candidate {
   readonly value: string;
@@ -59,18 +59,26 @@ function spellings(flag: FlagSpec, typed: string): readonly Candidate[] {
   ];
 }
 
-/** Only the value: shells keep the part before it (`--output=`). */
-async function completeValue(flag: FlagSpec, typed: string, {words, lookUp}: WordsBefore): Promise<Completion> {
-  if (flag.options !== undefined)
+/** Only the value: shells keep the part before it (`--output=`). An argument that is there (`taken`) is not offered again. */
+async function completeValue(
+  spec: FlagSpec | ArgumentParts,
+  typed: string,
+  {words, lookUp, taken}: WordsBefore & {readonly taken?: readonly string[]},
+): Promise<Completion> {
+  if (spec.options !== undefined)
     return matching(
       typed,
-      flag.options.map(value => ({value})),
+      spec.options.map(value => ({value})),
     );
-  const kind = valueKind(flag);
+  const kind = valueKind(spec);
   if (kind === null) return nothing;
   if (kind === 'files') return {...nothing, files: true};
   const found = await lookUp(kind, words, typed);
-  return kind === 'codes' ? oneMore(typed, found) : matching(typed, found);
+  if (kind === 'codes' && taken === undefined) return oneMore(typed, found);
+  return matching(
+    typed,
+    found.filter(({value}) => !taken?.includes(value)),
+  );
 }
 
 /** A list with commas: the existing items stay. */
@@ -91,20 +99,7 @@ async function completeFirst(typed: string, {commands, words, lookUp}: WordsBefo
 async function completeArgument(command: CommandSpec, typed: string, {words, lookUp}: WordsBefore): Promise<Completion> {
   const specs = Object.values(command.args ?? {});
   const spec = specs[words.args.length] ?? (command.strict === false ? specs.at(-1) : undefined);
-  if (spec === undefined) return nothing;
-  if (spec.options !== undefined)
-    return matching(
-      typed,
-      spec.options.map(value => ({value})),
-    );
-  const kind = valueKind(spec);
-  if (kind === null) return nothing;
-  if (kind === 'files') return {...nothing, files: true};
-  const found = await lookUp(kind, words, typed);
-  return matching(
-    typed,
-    found.filter(({value}) => !words.args.includes(value)),
-  );
+  return spec === undefined ? nothing : completeValue(spec, typed, {words, lookUp, taken: words.args});
 }
 
 /** No completion. */

@@ -1,3 +1,4 @@
+import {byWord} from '../../model/lists.ts';
 import type {NftExpression, NftNat, NftOperator, NftStatement, NftVerdict} from '../../model/nft-ruleset.ts';
 import {parseNftElements} from './nft-elements.ts';
 import {isBinary} from './nft-json-expression.ts';
@@ -43,35 +44,21 @@ const fields = new Set(
   ].flatMap(line => line.split(' ')),
 );
 
-const readers: Readonly<Record<string, StatementReader>> = {
-  jump: readJump,
-  goto: readJump,
-  reject: readReject,
-  notrack: reader => {
-    reader.next();
-    return {kind: 'notrack'};
-  },
-  dnat: readNat,
-  snat: readNat,
-  masquerade: readNat,
-  redirect: readNat,
-  add: readSetStatement,
-  update: readSetStatement,
-  delete: readSetStatement,
-  counter: readPassive,
-  log: readPassive,
-  flow: readPassive,
-  dup: readPassive,
-  last: readPassive,
-  reset: readPassive,
-  limit: readUnknown,
-  quota: readUnknown,
-  xt: readExtension,
-  queue: readUnknown,
-  tproxy: readUnknown,
-  synproxy: readUnknown,
-  fwd: readUnknown,
-};
+const readers = byWord<StatementReader>(
+  ['jump goto', readJump],
+  ['reject', readReject],
+  ['notrack', readNotrack],
+  ['dnat snat masquerade redirect', readNat],
+  ['add update delete', readSetStatement],
+  ['counter log flow dup last reset', readPassive],
+  ['limit quota queue tproxy synproxy fwd', readUnknown],
+  ['xt', readExtension],
+);
+
+function readNotrack(reader: TokenReader): NftStatement {
+  reader.next();
+  return {kind: 'notrack'};
+}
 
 function readJump(reader: TokenReader): NftStatement {
   const kind = reader.next() === 'jump' ? 'jump' : 'goto';

@@ -1,4 +1,4 @@
-import {append, largest} from '../../model/lists.ts';
+import {append, byWord, largest} from '../../model/lists.ts';
 import {plural} from '../../model/text.ts';
 import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
@@ -130,19 +130,6 @@ function cell(made: MatrixCell | undefined, style: Style): string {
 
 /** Columns side by side without lines, as kubectl prints them. */
 const plain = {
-  top: '',
-  'top-mid': '',
-  'top-left': '',
-  'top-right': '',
-  bottom: '',
-  'bottom-mid': '',
-  'bottom-left': '',
-  'bottom-right': '',
-  left: '',
-  'left-mid': '',
-  mid: '',
-  'mid-mid': '',
-  right: '',
-  'right-mid': '',
+  ...byWord(['top top-mid top-left top-right bottom bottom-mid bottom-left bottom-right left left-mid mid mid-mid right right-mid', '']),
   middle: gap,
 };
