@@ -176,16 +176,14 @@ function mergeNodes(groups: readonly FindingGroup[]): readonly FindingGroup[] {
 
 /** The first of each node together, then the second: what one node has in two messages is not the same. */
 function onceForEachNode(groups: readonly FindingGroup[]): readonly (readonly FindingGroup[])[] {
-  const apart: {readonly groups: FindingGroup[]; readonly nodes: Set<string>}[] = [];
+  const apart = new Map<number, FindingGroup[]>();
+  const next = new Map<string, number>();
   for (const group of groups) {
-    const free = apart.find(({nodes}) => group.nodes.every(node => !nodes.has(node)));
-    if (free === undefined) apart.push({groups: [group], nodes: new Set(group.nodes)});
-    else {
-      free.groups.push(group);
-      for (const node of group.nodes) free.nodes.add(node);
-    }
+    const at = Math.max(...group.nodes.map(node => next.get(node) ?? 0));
+    pushTo(apart, at, group);
+    for (const node of group.nodes) next.set(node, at + 1);
   }
-  return apart.map(one => one.groups);
+  return [...apart.values()];
 }
 
 /**

@@ -21,7 +21,8 @@ export function mixedRanges(
   // The first address of the range of Services is that of default/kubernetes.
   const asked = lines.flatMap(line => /\bdial tcp (\d+\.\d+\.\d+\.1):443: /.exec(line)?.[1] ?? []);
   const listed = [...services, {name: 'default/kubernetes', clusterIPs: asked}];
-  const named = namedIPs(lines).filter(ip => !listed.some(({clusterIPs}) => clusterIPs.includes(ip)));
+  const known = new Set(listed.flatMap(({clusterIPs}) => clusterIPs));
+  const named = namedIPs(lines).filter(ip => !known.has(ip));
   const own = [...listed, {name: 'a cluster IP, as the text says', clusterIPs: named}].flatMap(({name, clusterIPs}) =>
     clusterIPs.flatMap(ip => held(ip, `${ip} (${name})`)),
   );
