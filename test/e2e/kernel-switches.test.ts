@@ -206,7 +206,8 @@ describeWith(['root', 'netns', 'nsenter', 'ip', 'conntrack', 'sysctl', 'iptables
     const said = found.filter(({code}) => code.startsWith('ST6')).map(({code, severity, message}) => `${code} ${severity} ${message}`);
     expect(said).toEqual([
       expect.stringMatching(`^ST605 error ${limit} connections are tracked, and nf_conntrack_max allows ${limit}`),
-      expect.stringMatching(/^ST606 warning .*drop from 0 to [1-9]/),
+      // Other packets may have been dropped before the node was read.
+      expect.stringMatching(/^ST606 warning .*drop from \d+ to [1-9]/),
     ]);
     host.run('conntrack', ['-F']);
     expect(await paths.fromOutside()).toBe(true);
