@@ -1,7 +1,7 @@
 import type {ServedPort} from '../model/endpoint.ts';
 import type {Hypothesis, NodeContext} from '../expect/node-context.ts';
 import type {ServicePort} from '../model/service-port.ts';
-import {keptWith} from '../model/once.ts';
+import {keptWith, onceAsked} from '../model/once.ts';
 import {nodeNameMismatch, zoneUnknown} from './symptoms/node-symptoms.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 
@@ -122,15 +122,14 @@ function fitting<Expected extends ExpectedPorts<Item>, Item extends ServedPort>(
   expected: Expected,
   {alternative, mayChange}: Alternative<Expected>,
 ): readonly Item[] {
-  const candidates = expected.ports.filter(mayChange);
-  if (candidates.length === 0) return [];
-  const other = alternative();
+  const other = onceAsked(alternative);
   const changed: Item[] = [];
-  for (const item of candidates) {
-    const found = itemIn(other.ports, item);
-    if (found === undefined || textOf(expected, item) === textOf(other, found)) continue;
+  for (const item of expected.ports) {
+    if (!mayChange(item)) continue;
+    const found = itemIn(other().ports, item);
+    if (found === undefined || textOf(expected, item) === textOf(other(), found)) continue;
     // A node with the usual rules also holds every subset of them, so the usual expectation must not fit.
-    if (!fits(other, found) || fits(expected, item)) return [];
+    if (!fits(other(), found) || fits(expected, item)) return [];
     changed.push(found);
   }
   return changed;
