@@ -13,6 +13,12 @@ export function internalIPs({status}: NodeObject): readonly string[] {
   return (status?.addresses ?? []).flatMap(({type, address}) => (type === 'InternalIP' && address !== undefined ? [address] : []));
 }
 
+/** The names of Nodes by all addresses that they have. */
+export const nodeNamesByAddress = once(
+  ({nodes}: ApiObjects): ReadonlyMap<string | undefined, string> =>
+    new Map((nodes ?? []).flatMap(({metadata: {name}, status}) => (status?.addresses ?? []).map(({address}) => [address, name] as const))),
+);
+
 /** Whether the cluster has no Node of this name; false where that is not known. */
 export function isNoNode(api: ApiObjects, name: string): boolean {
   return api.nodes !== null && api.lacksNodes !== true && nodeObject(api, name) === undefined;

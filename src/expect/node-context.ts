@@ -3,6 +3,7 @@ import {hostIP, type NodeFacts} from '../model/node/node-facts.ts';
 import type {KubeProxyVersion, ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {once, heldIn} from '../model/once.ts';
+import {nodeNamesByAddress} from './api-index.ts';
 import {
   clearsMasqueradeMark,
   dropsInvalid,
@@ -231,8 +232,9 @@ function readPods(api: ApiObjects, family: Family): ReadonlyMap<string, Readonly
 }
 
 /** Some of the addresses of `podsByNode` again and again, and of both families. */
-export function eachPod({pods, endpointSlices, nodes}: ApiObjects, use: (address: string, node: string) => void): void {
-  const ofNodes = new Set((nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).map(({address}) => address)));
+export function eachPod(api: ApiObjects, use: (address: string, node: string) => void): void {
+  const {pods, endpointSlices} = api;
+  const ofNodes = nodeNamesByAddress(api);
   const note = (node: string | null | undefined, address: string): void => {
     if (typeof node === 'string' && !ofNodes.has(address)) use(address, node);
   };

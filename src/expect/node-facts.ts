@@ -10,7 +10,7 @@ import {
   parseRoutes,
   parseSysctls,
 } from '../parse/network-facts.ts';
-import {nodeObject} from './api-index.ts';
+import {nodeNamesByAddress, nodeObject} from './api-index.ts';
 import {ownPods, podCIDRsOf, podsByNode} from './node-context.ts';
 import {once} from '../model/once.ts';
 
@@ -44,16 +44,11 @@ export function readNodeFacts(node: NodeDump, api: ApiObjects): {readonly facts:
   const podAddresses = (family: Family): readonly string[] => ownPods(facts, api, family);
   const message = `nodes/${node.name}/addresses.json is not what "ip -j addr" prints: only the addresses in the Node object are known`;
   const podOfNode = ({text, family}: Address): Address | null => {
-    const [pod] = podsByNode(api, family).get(nodesByAddress(api).get(text) ?? '') ?? [];
+    const [pod] = podsByNode(api, family).get(nodeNamesByAddress(api).get(text) ?? '') ?? [];
     return pod === undefined ? null : parseAddress(pod);
   };
   return {facts: {...facts, podAddresses, podOfNode}, problem: parsed === null ? {node: node.name, message} : null};
 }
-
-const nodesByAddress = once(
-  ({nodes}: ApiObjects) =>
-    new Map((nodes ?? []).flatMap(({metadata: {name}, status}) => (status?.addresses ?? []).map(({address}) => [address, name] as const))),
-);
 
 /** What was read of a node beside its rules. A file is parsed when something asks for it: routes can be many. */
 function networkFacts(node: NodeDump): NetworkFacts {

@@ -10,7 +10,7 @@ import {parseConntrack} from '../../parse/conntrack.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
-import {type PacketFact, packetsOf} from '../../parse/pasted/captured-packets.ts';
+import {packetsOf, type TextFact, told} from '../../parse/pasted/captured-packets.ts';
 import {clientErrors, objectRelations} from '../../parse/pasted/client-errors.ts';
 import {type Listed, listedIn, type ListedService} from '../../parse/pasted/listed-objects.ts';
 import {besideLog} from '../../parse/pasted/listed-state.ts';
@@ -21,7 +21,7 @@ import {beyondRules, isWholeByServer, lackedJump, localPolicy, type RulesOfNode,
 import {type TakenEntry, takenEntries, isOfServer, unmetNftRules, unmetRules} from './what-rules-say.ts';
 
 /** The same node says the same, whoever asks first. */
-export function whatTextSays(node: NodeDump, rules?: RulesOfNode, traces?: readonly PortTrace[]): readonly PacketFact[] {
+export function whatTextSays(node: NodeDump, rules?: RulesOfNode, traces?: readonly PortTrace[]): readonly TextFact[] {
   return keptWith(node, 'what its text says', () => {
     const read = rules ?? rulesOf(node);
     return factsOf(node, {...read, traces: traces ?? servicesInRules(node, read)});
@@ -33,12 +33,11 @@ interface RulesOfText extends RulesOfNode {
 }
 
 /** What a pasted text shows to be wrong beside the Services that its rules serve. Most telling first. */
-function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly PacketFact[] {
+function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly TextFact[] {
   const lines = linesOf(node);
   const rulesets = [...rules.rulesets.values()];
   const servers = parseIpvsadm(fileText(node, node.files.includes('ipvsadm-part') ? 'ipvsadm-part' : 'ipvsadm-save'));
   const listed = listedOf(node);
-  const told = (texts: readonly string[]): readonly PacketFact[] => texts.map(text => ({text, about: []}));
   return [
     ...told(rulesets.some(servesNothing) ? ['KUBE-SERVICES of table nat is empty and serves no Service'] : []),
     ...stoppedInKernel(lines, fileText(node, 'sysctls'), {hasSix: node.files.includes('ip6tables-save'), rulesets}),
@@ -119,7 +118,7 @@ interface StaleEndpoint {
 }
 
 /** Services whose rules have other endpoints than kubectl lists, and those of which it lists no ready endpoint, and whose cluster IPs lead to some. */
-function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
+function besideLists(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
   const keysOf = keysInLists(listed, traces);
   const stale = staleBesideLists(node, traces).map(({trace: {service, port, entries}, endpoint: {hostPort}, listed: own}) => {
     const text = `${inRulesName(service, port)} sends to ${hostPort}, which is none of the endpoints that kubectl lists (${someOf(own)})`;
@@ -144,7 +143,7 @@ function addressesOf(entries: PortTrace['entries']): readonly string[] {
 }
 
 /** Services of which kubectl lists ready endpoints, and whose cluster IPs lead to none. Hints and policies leave out only some. */
-function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
+function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
   const byAddress = Map.groupBy(
     traces.flatMap(({entries}) => entries),
     ({entry}) => entry.address,
@@ -164,7 +163,7 @@ function lackedEndpoints({services, endpoints, ready}: Listed, traces: readonly 
 }
 
 /** Services that kubectl lists, and that rules which are shown whole do not have. */
-function lackedEntries(read: WholeText, {services, endpoints, empty, ready}: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
+function lackedEntries(read: WholeText, {services, endpoints, empty, ready}: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
   const keyOf = (address: string | null | undefined, port: number): string => `${address ?? 'node port'} ${port}`;
   const shown = new Set(
     traces.flatMap(({entries}) => entries.map(({entry}) => keyOf(entry.kind === 'nodePort' ? null : entry.address, entry.port))),
@@ -214,7 +213,7 @@ interface WholeText extends RulesOfNode {
 }
 
 /** Addresses of virtual servers, and of Services that kubectl lists, that kube-ipvs0 does not have. */
-function unboundAddresses(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly PacketFact[] {
+function unboundAddresses(node: NodeDump, listed: Listed, traces: readonly PortTrace[]): readonly TextFact[] {
   const listedBound = parseIpvsDevice(fileText(node, `${ipvsDevice}.json`));
   if (listedBound === null) return [];
   const bound = new Set(listedBound);
@@ -252,7 +251,7 @@ function openedInLog(lines: readonly string[], traces: readonly PortTrace[]): st
 }
 
 /** Packets of Services that a rule of another program takes. In IPVS mode the node has their addresses, too. */
-function takenBefore(rules: RulesOfNode, traces: readonly PortTrace[]): readonly PacketFact[] {
+function takenBefore(rules: RulesOfNode, traces: readonly PortTrace[]): readonly TextFact[] {
   return [...Map.groupBy(takenEntries(rules, traces), ({rule, effect}) => `${effect} ${rule.line}`).values()].flatMap(taken => {
     const [first] = taken;
     if (first === undefined) return [];
@@ -267,7 +266,7 @@ function takenBefore(rules: RulesOfNode, traces: readonly PortTrace[]): readonly
 }
 
 /** UDP flows to an entry of a Service that no rule translated, or that go on to an endpoint to which no rule sends any more. */
-function strayFlows(tracked: string, traces: readonly PortTrace[]): readonly PacketFact[] {
+function strayFlows(tracked: string, traces: readonly PortTrace[]): readonly TextFact[] {
   if (tracked === '') return [];
   const all = traces.flatMap(({service, port, entries}) =>
     port.protocol === 'UDP' ? entries.map(one => ({...one, isOfIpvs: service.namespace === 'ipvs'})) : [],
@@ -296,7 +295,7 @@ function strayFlows(tracked: string, traces: readonly PortTrace[]): readonly Pac
 }
 
 /** Virtual servers that a list shows without real servers, and those that it shows twice with other ones. */
-function emptyServers(lines: readonly string[], {servers, contradiction}: ReturnType<typeof parseIpvsadm>): readonly PacketFact[] {
+function emptyServers(lines: readonly string[], {servers, contradiction}: ReturnType<typeof parseIpvsadm>): readonly TextFact[] {
   const [, name = ''] = contradiction === null ? [] : (/^\s*(?:TCP|UDP|SCTP)\s+(\S+)/.exec(lines[contradiction - 1] ?? '') ?? []);
   const first = servers.find(({address, port}) => joinHostPort(address, port) === name);
   if (first === undefined || contradiction === null) return [];
@@ -308,7 +307,7 @@ function emptyServers(lines: readonly string[], {servers, contradiction}: Return
 }
 
 /** Virtual servers that a part of a list shows without real servers, where no filter took these. */
-function bareServers(lines: readonly string[], {servers}: ReturnType<typeof parseIpvsadm>): readonly PacketFact[] {
+function bareServers(lines: readonly string[], {servers}: ReturnType<typeof parseIpvsadm>): readonly TextFact[] {
   if (lines.some(line => /\bipvsadm\b.*\||^\s*(?:\.{3}|…)/.test(line))) return [];
   const bare = servers.flatMap(({realServers, address, port}) => (realServers.length === 0 ? joinHostPort(address, port) : []));
   if (bare.length === 0) return [];
@@ -319,19 +318,21 @@ function bareServers(lines: readonly string[], {servers}: ReturnType<typeof pars
 /** Virtual servers with real servers that a node port lacks, beside a Local policy: it is that of load balancers and external IPs, too. */
 function besideNodePorts(lines: readonly string[], {servers}: ReturnType<typeof parseIpvsadm>, {services}: Listed): readonly string[] {
   if (!lines.some(line => localPolicy.test(line))) return [];
+  const ofCluster = new Set(services.flatMap(({clusterIPs}) => clusterIPs));
   const all = servers.map(({address, port, realServers}) => ({
     at: joinHostPort(address, port),
-    isOfCluster: services.some(({clusterIPs}) => clusterIPs.includes(address)),
+    isOfCluster: ofCluster.has(address),
     port,
     reals: new Set(realServers.map(({hostPort}) => hostPort)),
   }));
   const isNodePort = (port: number): boolean => port >= 30_000 && port <= 32_767;
   return all.flatMap(({at, port, isOfCluster, reals}) => {
+    if (isNodePort(port) || isOfCluster) return [];
     const local = all.find(
       other =>
         isNodePort(other.port) && other.reals.size > 0 && other.reals.size < reals.size && [...other.reals].every(real => reals.has(real)),
     );
-    if (local === undefined || isNodePort(port) || isOfCluster) return [];
+    if (local === undefined) return [];
     const others = someOf([...reals].filter(real => !local.reals.has(real)));
     return `${at} sends to ${others} too, and node port ${local.port} to ${someOf([...local.reals])} alone: with the external traffic policy Local that is right of a cluster IP, and a load-balancer address or external IP must have the real servers of this node alone, as packets to others are not masqueraded and get no answer`;
   });

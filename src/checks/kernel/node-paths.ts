@@ -9,7 +9,7 @@ import type {CommandLine} from '../../model/text.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {internalIPs, nodeObject} from '../../expect/api-index.ts';
+import {internalIPs, nodeNamesByAddress, nodeObject} from '../../expect/api-index.ts';
 import {overlaps} from '../../expect/cluster/service-range.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
 import {addressesOfPods, podCIDRsOf} from '../../expect/node-context.ts';
@@ -80,12 +80,8 @@ export function podsHere(context: NodeCheckContext, family: Family): readonly Po
 }
 
 function podIndex(context: NodeCheckContext, family: Family): PodIndex {
-  return podsOf(entriesOnNode(context, family))(nodeAddresses(context.api));
+  return podsOf(entriesOnNode(context, family))(nodeNamesByAddress(context.api));
 }
-
-const nodeAddresses = once(
-  ({nodes}: ApiObjects) => new Set((nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).flatMap(({address}) => address ?? []))),
-);
 
 interface PodIndex {
   readonly byAddress: ReadonlyMap<string, PodAddress>;
@@ -94,7 +90,7 @@ interface PodIndex {
 
 /** The same for all nodes. */
 const podsOf = once((entries: readonly PortEntry[]) =>
-  once((ofNodes: ReadonlySet<string>): PodIndex => {
+  once((ofNodes: ReadonlyMap<string | undefined, string>): PodIndex => {
     const byAddress = new Map<string, PodAddress>();
     for (const {port, set} of entries) {
       const isExternal = hasExternalEntry(port);
@@ -262,7 +258,7 @@ export function podsBehindStrangers(
   context: NodeCheckContext,
   family: Family,
 ): readonly (Unrouted & NonNullable<ReturnType<typeof strangeHop>>)[] {
-  const known = nodeAddresses(context.api);
+  const known = nodeNamesByAddress(context.api);
   const hops = {isOfNode: (address: string) => known.has(address), nodeAt: nodeWith(context)};
   const found = routesToPods(context, family).flatMap(({address, node}) => {
     const strange = node === context.facts.name ? null : strangeHop(context.facts, {address, node}, hops);

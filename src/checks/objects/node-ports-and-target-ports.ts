@@ -1,4 +1,5 @@
-import {once, onceAsked} from '../../model/once.ts';
+import {once} from '../../model/once.ts';
+import {nodeNamesByAddress} from '../../expect/api-index.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
 import {families} from '../../model/address.ts';
 import type {PodObject} from '../../model/api-objects.ts';
@@ -31,7 +32,6 @@ export const nodePortCollision = check('ST110', {
 /** Node ports at which pods in the network of their nodes listen, or the API server: the Service gets what others send there. */
 function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generator<Observation> {
   const asked = new Set(services);
-  const hosts = onceAsked(() => new Set((api.nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).map(({address}) => address))));
   for (const entries of families.map(family => view.entries(family, proxy))) {
     const owners = new Map<string, Pick<PortEntry, 'port' | 'set'>>(
       entries.flatMap(({port, set}) => (port.nodePort === 0 ? [] : [[`${port.nodePort}/${port.protocol}`, {port, set}] as const])),
@@ -50,7 +50,7 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
     for (const {port, set} of entries) {
       for (const {address, port: number, hostPort} of set.endpoints) {
         const owner = nodePorts.has(number) ? owners.get(`${number}/${port.protocol}`) : undefined;
-        if (owner === undefined || told.has(owner.port) || !asked.has(owner.port.object) || !hosts().has(address)) continue;
+        if (owner === undefined || told.has(owner.port) || !asked.has(owner.port.object) || !nodeNamesByAddress(api).has(address)) continue;
         if (owner.set.endpoints.some(own => own.hostPort === hostPort)) continue;
         told.add(owner.port);
         yield {

@@ -1,4 +1,5 @@
 import type {ChainsByName} from '../../model/ruleset.ts';
+import {pushTo} from '../../model/lists.ts';
 import {ChainRows, COUNT, END, NAME, ROW, START} from '../chain-list.ts';
 import {DumpChain, type TableOfChains} from './dump-chain.ts';
 
@@ -136,16 +137,13 @@ export class ChainTable extends ChainRows<DumpChain, Run> implements ChainsByNam
   }
 
   #appendLater(index: number, {start, end, line}: RuleAt): void {
-    const runs = this.laterRuns.get(index);
-    const last = runs?.at(-1);
+    const last = this.laterRuns.get(index)?.at(-1);
     if (last !== undefined && last.line + last.count === line) {
       last.end = end;
       last.count++;
       return;
     }
-    const run = {start, end, line, count: 1};
-    if (runs === undefined) this.laterRuns.set(index, [run]);
-    else runs.push(run);
+    pushTo(this.laterRuns, index, {start, end, line, count: 1});
   }
 }
 

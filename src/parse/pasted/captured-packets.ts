@@ -4,17 +4,22 @@ import {parseConntrack} from '../conntrack.ts';
 import type {Listed} from './listed-objects.ts';
 
 /** What a pasted text shows to be wrong, in a few words. */
-export interface PacketFact {
+export interface TextFact {
   readonly text: string;
   /** Addresses that packets to which it happens have, some with a port; empty where it is not known. */
   readonly about: readonly string[];
+}
+
+/** Facts of which it is not known what packets they concern. */
+export function told(texts: readonly string[]): readonly TextFact[] {
+  return texts.map(text => ({text, about: []}));
 }
 
 /**
  * Connections whose handshake is not complete: `TCP 00:57 SYN_RECV 10.244.1.3:40112 10.96.0.10:53 10.244.2.5:53` of IPVS, and those that
  * conntrack lists as SYN_SENT.
  */
-function waitingConnections(lines: readonly string[], tracked: string): readonly PacketFact[] {
+function waitingConnections(lines: readonly string[], tracked: string): readonly TextFact[] {
   const ofIpvs = lines.flatMap(line => {
     const [, client = '', server = '', end] = /^\s*TCP\s+\d+:\d\d\s+SYN_(?:RECV|SENT)\s+(\S+):\d+\s+(\S+:\d+)\s+(\S+:\d+)/.exec(line) ?? [];
     return end === undefined ? [] : [{server, end, isOfNode: server.startsWith(`${client}:`)}];
@@ -42,8 +47,9 @@ export function connectionIn(
   {services, endpoints, ready}: Listed,
 ): {readonly text: string; readonly isFault: boolean} | null {
   const all = ['udp', 'tcp'].flatMap(protocol => [...parseConntrack(tracked, protocol)]);
+  const names = new Map(services.toReversed().flatMap(({name, clusterIPs}) => clusterIPs.map(address => [address, name] as const)));
   const flows = all.map(({line, original, reply: {source, sourcePort}}) => {
-    const own = services.find(({clusterIPs}) => clusterIPs.includes(original.destination))?.name ?? '';
+    const own = names.get(original.destination) ?? '';
     const isTranslated = source !== original.destination;
     const [end, list] = [joinHostPort(source, sourcePort), ready.has(own) ? [...(endpoints.get(own) ?? [])] : []];
     return {
@@ -65,7 +71,7 @@ export function connectionIn(
 }
 
 /** What connections and tcpdump show to be lost or refused. Most telling first. */
-export function packetsOf(lines: readonly string[], tracked: string): readonly PacketFact[] {
+export function packetsOf(lines: readonly string[], tracked: string): readonly TextFact[] {
   const waiting = waitingConnections(lines, tracked);
   if (!lines.some(line => line.includes(' > '))) return waiting;
   const segments = segmentsOf(lines);
@@ -80,7 +86,7 @@ export function packetsOf(lines: readonly string[], tracked: string): readonly P
 }
 
 /** The other node drops packets of a tunnel whose outer checksum is wrong. VXLAN mostly has none. */
-function wrongChecksums(lines: readonly string[]): readonly PacketFact[] {
+function wrongChecksums(lines: readonly string[]): readonly TextFact[] {
   const nodes = lines.flatMap(line => / > (\S+)\.(?:8472|4789): \[bad udp cksum /.exec(line)?.[1] ?? []);
   return [...new Set(nodes)].map(node => ({
     text: `packets of VXLAN to ${node} have a wrong checksum of UDP: unless the network card of the sender completes it after this capture, ${node} drops them. kube-proxy 1.16.13, 1.17.9 and 1.18.6 mended one cause, and ethtool -K flannel.1 tx-checksum-ip-generic off avoids it`,
@@ -88,7 +94,7 @@ function wrongChecksums(lines: readonly string[]): readonly PacketFact[] {
   }));
 }
 
-function tooLarge(lines: readonly string[]): readonly PacketFact[] {
+function tooLarge(lines: readonly string[]): readonly TextFact[] {
   const found = lines.flatMap(line => {
     const [, by = '', to = '', mtu] = /(\S+) > \S+: ICMP6?,? (\S+) unreachable - need to frag \(mtu (\d+)\)/.exec(line) ?? [];
     return mtu === undefined ? [] : [{by, to, mtu}];
@@ -100,7 +106,7 @@ function tooLarge(lines: readonly string[]): readonly PacketFact[] {
 }
 
 /** `IP 10.244.1.3 > 10.244.2.8: ICMP 10.96.0.10 udp port 53 unreachable`. */
-function unreachable(lines: readonly string[]): readonly PacketFact[] {
+function unreachable(lines: readonly string[]): readonly TextFact[] {
   const found = lines.flatMap(line => {
     const [, by = '', host = '', protocol = '', port] = /(\S+) > \S+: ICMP (\S+) (tcp|udp|sctp) port (\w+) unreachable/.exec(line) ?? [];
     return port === undefined ? [] : [{by, host, to: `${protocol} port ${port} of ${host}`}];
@@ -134,7 +140,7 @@ function segmentsOf(lines: readonly string[]): readonly Segment[] {
 }
 
 /** A client refuses the answer to a SYN that it sent to another address, from which it gets none. A capture of all interfaces has the SYN twice. */
-function untranslated(segments: readonly Segment[]): readonly PacketFact[] {
+function untranslated(segments: readonly Segment[]): readonly TextFact[] {
   const has = (flags: string, from: string, to: string): boolean =>
     segments.some(segment => segment.flags.startsWith(flags) && segment.from === from && segment.to === to);
   return segments.flatMap(({from, to, flags}) => {
@@ -150,7 +156,7 @@ export function untranslatedText(from: string, to: string): string {
 }
 
 /** A client repeats a SYN to which it got no answer, whatever else the capture has. */
-function unanswered(segments: readonly Segment[]): readonly PacketFact[] {
+function unanswered(segments: readonly Segment[]): readonly TextFact[] {
   const opening = segments.filter(({flags}) => flags === 'S');
   return [...Map.groupBy(opening, ({from, to, seq}) => `${from} ${to} ${seq}`).values()].flatMap(all => {
     const [first] = all;

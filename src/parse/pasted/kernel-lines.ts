@@ -2,7 +2,7 @@ import {joinHostPort} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {parseSysctls} from '../network-facts.ts';
-import type {PacketFact} from './captured-packets.ts';
+import {type TextFact, told} from './captured-packets.ts';
 import {endsOfTraces} from './traced-packets.ts';
 
 /** Lines of `sysctl` about forwarding, with the last value of each; null if there are none. Those of a pod are its own. */
@@ -27,8 +27,7 @@ export function stoppedInKernel(
   lines: readonly string[],
   switches: string,
   {hasSix = false, rulesets = []}: {readonly hasSix?: boolean; readonly rulesets?: readonly Ruleset[]} = {},
-): readonly PacketFact[] {
-  const told = (texts: readonly string[]): readonly PacketFact[] => texts.map(text => ({text, about: []}));
+): readonly TextFact[] {
   return [
     ...endsOfTraces(lines, rulesets),
     ...uniqueBy(stoppedPackets(lines), ({text}) => text).slice(0, maxStopped),
@@ -71,7 +70,7 @@ const switchLine =
  * `[UFW BLOCK] IN=cni0 OUT=eth0 … SRC=10.42.0.8 DST=192.168.1.10 … PROTO=TCP SPT=1 DPT=6443`: those that pods send or get, or that are for
  * Kubernetes. What scans the node is stopped everywhere.
  */
-function stoppedPackets(lines: readonly string[]): readonly PacketFact[] {
+function stoppedPackets(lines: readonly string[]): readonly TextFact[] {
   return lines.flatMap(line => {
     if (!line.includes(' SRC=')) return [];
     const [, prefix = '', into = '', out = '', rest] = /([^\s\]:]*\[?[^\]:]*)\]?:?\s*IN=(\S*) OUT=(\S*)(.*)/.exec(line) ?? [];
@@ -97,7 +96,7 @@ function isPortOfKubernetes(port: number): boolean {
 }
 
 /** Hosts whose rules refuse packets, as tcpdump shows their answers: firewalls answer so, and no kernel by itself. */
-function refusingHosts(lines: readonly string[]): readonly PacketFact[] {
+function refusingHosts(lines: readonly string[]): readonly TextFact[] {
   const hosts = lines.flatMap(line =>
     !line.includes('admin prohibited') ? [] : (/\bIP6? (\S+) > \S+: ICMP6?\b.* unreachable - admin prohibited/.exec(line)?.[1] ?? []),
   );

@@ -1,7 +1,7 @@
 import {joinHostPort} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
-import type {PacketFact} from './captured-packets.ts';
+import type {TextFact} from './captured-packets.ts';
 
 /** A packet that the kernel traced (target TRACE, `nft monitor trace`): where its last line stands. */
 interface TracedPacket {
@@ -26,7 +26,7 @@ interface TracedTuple {
 }
 
 /** Where the traces of packets end, and the rule or policy there. */
-export function endsOfTraces(lines: readonly string[], rulesets: readonly Ruleset[]): readonly PacketFact[] {
+export function endsOfTraces(lines: readonly string[], rulesets: readonly Ruleset[]): readonly TextFact[] {
   const all = tracedPackets(lines);
   // A packet always leaves the chains of kube-proxy in table nat: the text ends there, and not the trace.
   const whole = all.filter(({table, chain}) => !(table === 'nat' && chain.startsWith('KUBE-')));
