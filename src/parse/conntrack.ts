@@ -230,7 +230,7 @@ function stageOf(line: string, protocol: string): Stage | null {
   if (protocol !== 'tcp' && protocol !== 'sctp') return 'open';
   const state = /\s\d+\s+\d+\s+([A-Z_0-9]+)\s/.exec(line.slice(0, line.indexOf('src=')))?.[1];
   if (state === undefined) return /\[(?:HW_)?OFFLOAD\]/.test(line) ? 'open' : null;
-  return Object.hasOwn(stages, state) ? (stages[state] ?? null) : null;
+  return stages[state] ?? null;
 }
 
 const stages = byWord<Stage>(
