@@ -48,7 +48,7 @@ export const staleConntrack = check('ST508', {
     yield* staleHostPorts(context, connections, entries);
     for (const [{port, set}, flows] of stale) {
       const connections = [...flows.values()];
-      const ends = [...new Set(connections.map(({reply}) => joinHostPort(reply.source, reply.sourcePort)))];
+      const ends = [...new Set(connections.map(endOf))];
       const lines = someOf(connections.map(({line}) => String(line)));
       const causes = set.endpoints.some(({ready, serving}) => ready || serving) ? bugs : [...bugs, flowsOfEmpty];
       yield {
@@ -111,6 +111,11 @@ function isInRules(address: string, node: NodeDump): boolean {
   const word = new RegExp(`(?<![\\w.:])${address.replaceAll('.', '\\.')}(?![\\w.]|:[\\da-f]*:)`);
   const isOfRules = (file: string): boolean => /-save$|^nft|^routes\.json$/.test(file);
   return node.files.some(file => isOfRules(file) && word.test(node.read(file)?.toString('latin1') ?? ''));
+}
+
+function endOf({original, reply}: TrackedConnection): string {
+  const end = joinHostPort(reply.source, reply.sourcePort);
+  return reply.source === original.destination ? `${end} (untranslated: no rule sent it to an endpoint when it began)` : end;
 }
 
 /** Deletes the flows and no others. A flow by a node port has the address of the node as its destination. */

@@ -25,7 +25,7 @@ test('shows the command that deletes the flow and no other, by family and protoc
 
 test('reports a flow that began before the rules existed and was never translated', async () => {
   expect((await tracked(flow('10.96.0.10'))).map(({code, message}) => [code, message])).toEqual([
-    ['ST508', containing('leads to 10.96.0.10:53')],
+    ['ST508', containing('leads to 10.96.0.10:53 (untranslated: no rule sent it to an endpoint when it began), no endpoint')],
   ]);
 });
 

@@ -56,6 +56,44 @@ describe('a client', () => {
   });
 });
 
+describe('a tracked connection', () => {
+  const tracked = (dst: string, from: string, port: number, protocol = 'tcp      6 90 SYN_SENT') =>
+    `${protocol} src=192.0.2.9 dst=${dst} sport=5000 dport=${port} [UNREPLIED] src=${from} dst=192.0.2.9 sport=${port} dport=5000 mark=0 use=1`;
+  const dns = tracked('10.96.0.10', '10.244.9.9', 53, 'udp      17 20');
+
+  test('to a Service of the same text that no rule translated is told before the Service', () => {
+    expect(answer(...services, ...endpoints, tracked('10.96.7.7', '10.96.7.7', 8080))).toMatch(
+      /shows: of the tracked connection on line 7, no rule translated 10\.96\.7\.7, and rules are not asked again/,
+    );
+    // Nothing is translated to a Service without endpoints, and other ports belong to nobody.
+    expect(answer(...services, 'NAME   ENDPOINTS   AGE', 'shop   <none>   9d', '', tracked('10.96.7.7', '10.96.7.7', 8080))).not.toMatch(
+      /shows: of the tracked/,
+    );
+    expect(answer(...services, ...endpoints, tracked('10.96.7.7', '10.96.7.7', 9999))).not.toMatch(/shows: of the tracked/);
+  });
+
+  test('to another address that no rule translated is told beside what kubectl prints', () => {
+    expect(answer(...services, tracked('203.0.113.7', '203.0.113.7', 80))).toContain(
+      'without rules. Of the tracked connection on line 4, no rule translated 203.0.113.7',
+    );
+  });
+
+  test('that asks DNS without an answer is told, in a sentence too, and no event of conntrack is', () => {
+    const unanswered = 'requests to DNS go to 10.244.9.9:53, which has not answered';
+    expect(answer(dns)).toContain(unanswered);
+    expect(answer(`The entry was “${dns}” all day`)).toContain(unanswered);
+    expect(answer(`[NEW] ${dns}`)).not.toContain('the tracked connection');
+    expect(answer(dns.replace(' [UNREPLIED]', ''))).not.toContain(unanswered);
+  });
+});
+
+test('a range that addresses of Services are in is told before what a client does not reach', () => {
+  const settings = ['kind: KubeProxyConfiguration', 'clusterCIDR: 10.96.0.0/16'];
+  expect(answer(...settings, ...services, curl('10.96.7.7', 8080, late))).toMatch(
+    /shows: 10\.96\.0\.0\/16 \(clusterCIDR\).*which nodes and pods alone reach/,
+  );
+});
+
 test.each([
   '[root@host2 ~]# nslookup example.org 10.96.0.10\n;; connection timed out; no servers could be reached',
   '$ dig @10.96.0.10 example.org\n\n; <<>> DiG 9.18 <<>>\n;; connection timed out; no servers could be reached',

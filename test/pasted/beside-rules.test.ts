@@ -123,6 +123,9 @@ test('virtual servers without a real server are told in lines of a list, unless 
   );
   expect(said(`# ipvsadm -Ln | grep 443\n${rows}`)).toBe('');
   expect(said(rows.replace('lc\nTCP', 'lc\n...\nTCP'))).toBe('');
+  const shown = /^no real server is shown for 203\.0\.113\.10:443: /;
+  expect(said(`# ipvsadm -Ln | less\n${rows}`)).toMatch(shown);
+  expect(said(`${rows.trimEnd()}\n...\n`)).toMatch(shown);
 });
 
 test('an external IP that no rule has is told, whatever its type', () => {

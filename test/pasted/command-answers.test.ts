@@ -48,6 +48,29 @@ describe('what a command does not find', () => {
   });
 });
 
+describe('a table that packets ask before the main one', () => {
+  const asked = (rules: string, ...routes: readonly string[]) =>
+    answer(`# ip rule\n${rules}\n# ip route show table 77\n${routes.join('\n')}\n#\n`);
+  const rule = '88:\tfrom all lookup 77';
+  const away = 'default dev wg0 scope link';
+
+  test('is told if its default route takes packets to pods too', () => {
+    expect(asked(rule, away, 'throw 192.0.2.0/24')).toMatch(
+      /shows: "88: from all lookup 77" comes before .* a default route to wg0: packets to pods .* \(it has throw 192\.0\.2\.0\/24\)$/,
+    );
+  });
+
+  test.each([
+    ['it has no default route', rule, ['10.8.0.0/16 dev wg0']],
+    ['marked packets alone ask it', '88:\tfrom all fwmark 0x1 lookup 77', [away]],
+    ['it comes after the main one', '32766:\tfrom all lookup main\n32770:\tfrom all lookup 77', [away]],
+    ['other routes of the main one come first', `87:\tfrom all lookup main suppress_prefixlength 0\n${rule}`, [away]],
+    ['its routes are not shown', '88:\tfrom all lookup 78', [away]],
+  ])('is not told where %s', (_, rules, routes) => {
+    expect(asked(rules, ...routes)).not.toMatch(shows);
+  });
+});
+
 test('a pod of kube-proxy or of a network plugin that does not run is named with its node', () => {
   const pods = (...rows: readonly string[]) =>
     `NAME   READY   STATUS   RESTARTS   AGE   IP   NODE\n${rows.map(row => `${row}\n`).join('')}`;

@@ -47,6 +47,12 @@ test('a FORWARD that drops is told of the rules that a text has, where it may ha
   expect(said(['# iptables -S | grep DROP', '-P FORWARD DROP', ...drops, ''].join('\n'))).toBe('');
 });
 
+test('a whole table filter without KUBE-FORWARD lets no masqueraded packet pass either', () => {
+  const filter = (...rules: readonly string[]) => said(`*filter\n:FORWARD DROP [0:0]\n${rules.map(rule => `${rule}\n`).join('')}COMMIT\n`);
+  expect(filter('-A FORWARD -o docker0 -j DOCKER')).toContain('no jump to KUBE-FORWARD of kube-proxy lets masqueraded ones pass either');
+  expect(filter('-A FORWARD -j KUBE-FORWARD', '-A FORWARD -o docker0 -j DOCKER')).toMatch(/only masqueraded ones pass, by KUBE-FORWARD$/);
+});
+
 test('a FORWARD whose last rule refuses all is told unless a rule before it accepts', () => {
   const forward = (last: string, ...first: readonly string[]) =>
     said(['# iptables -S FORWARD', '-P FORWARD ACCEPT', '-A FORWARD -j KUBE-FORWARD', ...first, `-A FORWARD ${last}`, ''].join('\n'));

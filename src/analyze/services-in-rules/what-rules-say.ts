@@ -90,7 +90,8 @@ function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefine
   ];
   const unless = others.length === 0 ? '' : `, unless ${others.join(' or ')} accepts them`;
   const what = end === all.length ? 'the policy of filter/FORWARD is DROP' : `"${all[end]?.text}" (table filter) stops all packets`;
-  return `${what}, and no ${end === all.length ? which : 'rule before it'} accepts packets between pods of two nodes: only masqueraded ones pass, by KUBE-FORWARD${unless}`;
+  const isOfKubeProxy = !chain.complete || rules.some(({target}) => target?.name === 'KUBE-FORWARD');
+  return `${what}, and no ${end === all.length ? which : 'rule before it'} accepts packets between pods of two nodes: ${isOfKubeProxy ? 'only masqueraded ones pass, by KUBE-FORWARD' : 'no jump to KUBE-FORWARD of kube-proxy lets masqueraded ones pass either'}${unless}`;
 }
 
 /** Rules of Docker's chain for administrators, and of OUTPUT, that drop all packets or those of other networks, whatever a later chain accepts. */

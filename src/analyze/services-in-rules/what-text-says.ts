@@ -306,10 +306,12 @@ function emptyServers(lines: readonly string[], {servers, contradiction}: Return
   return [{text, about: [name]}];
 }
 
-/** Virtual servers that a part of a list shows without real servers, where no filter took these. */
+/** Virtual servers that a part of a list shows without real servers, where no filter took these, and no dots stand for them. */
 function bareServers(lines: readonly string[], {servers}: ReturnType<typeof parseIpvsadm>): readonly TextFact[] {
-  if (lines.some(line => /\bipvsadm\b.*\||^\s*(?:\.{3}|…)/.test(line))) return [];
-  const bare = servers.flatMap(({realServers, address, port}) => (realServers.length === 0 ? joinHostPort(address, port) : []));
+  if (lines.some(line => /\bipvsadm\b.*\|(?!\s*(?:less|more)\b)/.test(line))) return [];
+  const bare = servers.flatMap(({realServers, address, port, line}) =>
+    realServers.length === 0 && !/^\s*(?:\.{3}|…)/.test(lines[line] ?? '') ? joinHostPort(address, port) : [],
+  );
   if (bare.length === 0) return [];
   const text = `no real server is shown for ${someOf(bare)}: unless the text leaves some out, connections are refused there, as kube-proxy does for a Service without endpoints, and for a Local external traffic policy without one on this node`;
   return [{text, about: bare}];

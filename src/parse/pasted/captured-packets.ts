@@ -39,35 +39,51 @@ function waitingConnections(lines: readonly string[], tracked: string): readonly
 }
 
 /**
- * Where a tracked connection goes that no rule translated while rules translate others, or that goes to no endpoint that is listed; of
- * others, where the first goes, which is no fault.
+ * Where a tracked connection goes that no rule translated while rules translate others or kubectl lists its Service, that goes to no endpoint
+ * that is listed, or that asks DNS and gets no answer; of others, where the first goes, which is no fault.
  */
 export function connectionIn(
-  tracked: string,
-  {services, endpoints, ready}: Listed,
-): {readonly text: string; readonly isFault: boolean} | null {
-  const all = ['udp', 'tcp'].flatMap(protocol => [...parseConntrack(tracked, protocol)]);
-  const names = new Map(services.toReversed().flatMap(({name, clusterIPs}) => clusterIPs.map(address => [address, name] as const)));
-  const flows = all.map(({line, original, reply: {source, sourcePort}}) => {
-    const own = names.get(original.destination) ?? '';
-    const isTranslated = source !== original.destination;
-    const [end, list] = [joinHostPort(source, sourcePort), ready.has(own) ? [...(endpoints.get(own) ?? [])] : []];
-    return {
-      line,
-      isTranslated,
-      end,
-      others: isTranslated && !list.includes(end) ? list : [],
-      to: `${original.destination} ${original.destinationPort}`,
-    };
-  });
+  lines: readonly string[],
+  {services, endpoints, ready, empty}: Listed,
+): {readonly text: string; readonly isFault: boolean; readonly isTranslated: boolean} | null {
+  const tracked = lines.join('\n');
+  const owners = new Map(
+    services
+      .toReversed()
+      .flatMap(service => [...service.clusterIPs, ...(service.balancers ?? [])].map(address => [address, service] as const)),
+  );
+  const flows = ['udp', 'tcp'].flatMap(protocol =>
+    [...parseConntrack(tracked, protocol)].map(({line, state, original, reply: {source, sourcePort}}) => {
+      const {name = '', ports = []} = owners.get(original.destination) ?? {};
+      const isTranslated = source !== original.destination;
+      const [end, list] = [joinHostPort(source, sourcePort), ready.has(name) ? [...(endpoints.get(name) ?? [])] : []];
+      const isAsked = ports.some(({port}) => port === original.destinationPort) && !empty.has(name);
+      return {
+        line,
+        isTranslated,
+        isLost: !isTranslated && isAsked && (state === null || state === 'SYN_SENT'),
+        isUnanswered: isTranslated && original.destinationPort === 53 && lines[line - 1]?.includes('[UNREPLIED]') === true,
+        end,
+        others: isTranslated && !list.includes(end) ? list : [],
+        to: `${original.destination} ${original.destinationPort}`,
+      };
+    }),
+  );
   const translated = new Set(flows.flatMap(({to, isTranslated}) => (isTranslated ? to : [])));
-  const stuck = flows.find(({to, isTranslated}) => !isTranslated && translated.has(to));
-  const told = stuck ?? flows.find(({others}) => others.length > 0) ?? flows[0];
+  const fault =
+    flows.find(({to, isTranslated, isLost}) => isLost || (!isTranslated && translated.has(to))) ??
+    flows.find(({others}) => others.length > 0) ??
+    flows.find(({isUnanswered}) => isUnanswered);
+  const told = fault ?? flows[0];
   if (told === undefined) return null;
-  const way = told.isTranslated
-    ? `packets go to ${told.end}${told.others.length === 0 ? '' : `, which is none of the endpoints that kubectl lists (${someOf(told.others)}), and go there as long as they come`}`
-    : `no rule translated ${told.to.split(' ')[0]}, and rules are not asked again while it lasts`;
-  return {text: `of the tracked connection on line ${told.line}, ${way}`, isFault: told === stuck || told.others.length > 0};
+  const way = !told.isTranslated
+    ? `no rule translated ${told.to.split(' ')[0]}, and rules are not asked again while it lasts`
+    : told.others.length > 0
+      ? `packets go to ${told.end}, which is none of the endpoints that kubectl lists (${someOf(told.others)}), and go there as long as they come`
+      : told.isUnanswered
+        ? `requests to DNS go to ${told.end}, which has not answered ([UNREPLIED]): if no pod of DNS has this address any more, the client keeps it as long as it asks from this port, until conntrack -D deletes the entry`
+        : `packets go to ${told.end}`;
+  return {text: `of the tracked connection on line ${told.line}, ${way}`, isFault: fault !== undefined, isTranslated: told.isTranslated};
 }
 
 /** What connections and tcpdump show to be lost or refused. Most telling first. */

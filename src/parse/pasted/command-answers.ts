@@ -3,13 +3,14 @@ import {martians} from './kernel-lines.ts';
 import {podsIn} from './listed-pods.ts';
 import {nodeRow, settingsIn} from './listed-ranges.ts';
 import {ofNames} from './object-relations.ts';
-import {doubledRoutes} from './listed-state.ts';
+import {doubledRoutes, tablesBefore} from './listed-state.ts';
 import {toldCauses, wordsOfCauses} from './told-causes.ts';
 
 /** What commands answer that print no rule, each in a few words: chains and tables that are not there, pods that do not run, counters. */
 export function commandAnswers(lines: readonly string[]): readonly string[] {
   if (!lines.some(line => telling.test(line) || wordsOfCauses.test(line))) return [];
   const readers = [
+    martians,
     missingRules,
     emptySearches,
     stoppedPods,
@@ -19,16 +20,13 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     failedInserts,
     closedByUfw,
     besideTunnel,
+    doubledRoutes,
+    tablesBefore,
     resolversOfPods,
     otherNodeNames,
     sharedAddresses,
   ];
-  return [
-    ...toldCauses([...lines, ...unmetPeers(lines)]),
-    ...martians(lines),
-    ...doubledRoutes(lines),
-    ...readers.flatMap(read => read(lines)),
-  ];
+  return [...toldCauses([...lines, ...unmetPeers(lines)]), ...readers.flatMap(read => read(lines))];
 }
 
 /** `iptables: No chain/target/match by that name.` and nft's error, each below the command that names what it asks for. */
@@ -204,7 +202,7 @@ const ofHost = /\bhostNetwork\b['"`]*[:=]? *true\b/i;
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-?[Oo]verride/;
+  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-?[Oo]verride|from all lookup/;
 
 /** Pods of two nodes with one address, which is that of no node: one of them was left when its node was lost. */
 function sharedAddresses(lines: readonly string[]): readonly string[] {

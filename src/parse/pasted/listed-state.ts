@@ -105,6 +105,31 @@ export function doubledRoutes(lines: readonly string[]): readonly string[] {
   );
 }
 
+/** Tables that every packet asks before the main one, and whose default route takes it. wg-quick asks the other routes of main first. */
+export function tablesBefore(lines: readonly string[]): readonly string[] {
+  if (lines.some(line => line.includes(' lookup main suppress_prefixlength 0'))) return [];
+  const rules = new Map(
+    lines.flatMap(line => {
+      const [, preference = '', table = ''] = /^\s*(\d+):\s+from all lookup (?!local|main|default)(\S+)\s*$/.exec(line) ?? [];
+      return table === '' || Number(preference) >= 32_766 ? [] : [[table, `${preference}: from all lookup ${table}`] as const];
+    }),
+  );
+  return lines.flatMap((line, at) => {
+    const [, table = ''] = (line.includes('ip r') ? / table (\w+)\s*$/.exec(line) : null) ?? [];
+    const rule = rules.get(table);
+    if (rule === undefined) return [];
+    const end = lines.findIndex((text, place) => place > at && !ofTable.test(text.trim()));
+    const rows = lines.slice(at + 1, end < 0 ? undefined : end).map(text => text.trim());
+    const [, way] = rows.flatMap(text => /^default (?:via \S+ )?dev (\S+)/.exec(text) ?? []);
+    if (way === undefined) return [];
+    rules.delete(table);
+    const others = rows.flatMap(text => /^(?:throw )?\d\S*/.exec(text)?.[0] ?? []);
+    return `"${rule}" comes before the main table, and table ${table} has a default route to ${way}: packets to pods of other nodes take it too, unless the table has a route or a "throw" for their network (it has ${others.length === 0 ? 'no other route' : someOf(others)})`;
+  });
+}
+
+const ofTable = /^(?:default|(?:throw |unreachable |blackhole )?\d+\.\d+\.\d+\.\d+)\S*(?:\s|$)/;
+
 const ofPods = / dev (?:cni0|cbr0|kube-bridge|docker0) (?!.*\bvia\b)/;
 
 function routeOf(text: string): readonly ListedRoute[] {

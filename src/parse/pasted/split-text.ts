@@ -52,19 +52,23 @@ export function answerOfText(content: Buffer): string | null {
   const clients = refusedClients(lines, listed);
   const [client] = clients.length > 0 ? [] : clientErrors(lines);
   const unreached = client === undefined ? null : unreachedText(client, lines);
-  const connection = connectionIn(whole, listed);
+  const connection = connectionIn(lines, listed);
   const facts = [
     ...refusedElements(lines),
     ...stoppedInKernel(lines, listedSwitches(lines) ?? '').map(({text}) => text),
     ...commandAnswers(lines),
     ...packetsOf(lines, whole).map(({text}) => text),
+    ...listed.faults,
     ...clients,
     ...besideLog(lines, listed),
-    ...listed.faults,
     ...(connection?.isFault === true ? [connection.text] : []),
   ];
   const what = rows === null ? 'has no rules, and shows: ' : `${rows}. The text shows: `;
-  const beside = [...(objects ?? []), ...(unreached === null ? [] : [`A program ${unreached}`])];
+  const beside = [
+    ...(connection === null || connection.isFault || connection.isTranslated ? [] : [connection.text.replace(/^o/, 'O')]),
+    ...(objects ?? []),
+    ...(unreached === null ? [] : [`A program ${unreached}`]),
+  ];
   if (facts.length > 0) return what + [...new Set([...facts, ...beside])].slice(0, maxFacts).join('. ');
   if (rows !== null) return rows;
   const ofLog = (said: string): string =>
@@ -92,6 +96,8 @@ function plainLines(lines: readonly string[]): readonly string[] {
   return lines.map(line => {
     if (/^\s*```/.test(line)) return line;
     const text = undecorate(line.startsWith('>') ? line.replace(/^(?:> ?)+/, '') : line);
+    // A row of conntrack in a sentence; `conntrack -E` puts events before it.
+    if (text.includes(' src=')) return text.replace(/^[^\]]*?\b(?=(?:tcp|udp)\s+(?:6|17)\s+\d+ (?:[A-Z_]+ )?src=)/, '');
     return /^ *`[^`]|[^`]` *$/.test(text) ? text.replace(/^ *`(?=[^`])/, '').replace(/(?<=^[^`]*)` *$/, '') : text;
   });
 }
