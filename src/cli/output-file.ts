@@ -1,20 +1,5 @@
 import {randomBytes} from 'node:crypto';
-import {
-  accessSync,
-  closeSync,
-  constants,
-  copyFileSync,
-  existsSync,
-  fchmodSync,
-  fchownSync,
-  openSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  type Stats,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import * as fs from 'node:fs';
 import {basename, dirname, join, resolve} from 'node:path';
 import {errorText} from '../model/text.ts';
 import {wrongUse} from '../run/wrong-use.ts';
@@ -23,11 +8,11 @@ import {wrongUse} from '../run/wrong-use.ts';
 export async function writableFile(file: string): Promise<string> {
   if (file === '') throw wrongUse('the report needs a file: its name is empty');
   orCannotWrite(file, () => {
-    const found = statSync(file, {throwIfNoEntry: false});
+    const found = fs.statSync(file, {throwIfNoEntry: false});
     const folder = dirname(resolve(file));
     if (found?.isDirectory()) throw cannotWrite(file, 'it is a directory');
-    if (found === undefined && !statSync(folder).isDirectory()) throw cannotWrite(file, 'a part of the path is not a directory');
-    accessSync(found === undefined ? folder : file, constants.W_OK);
+    if (found === undefined && !fs.statSync(folder).isDirectory()) throw cannotWrite(file, 'a part of the path is not a directory');
+    fs.accessSync(found === undefined ? folder : file, fs.constants.W_OK);
   });
   return file;
 }
@@ -39,31 +24,31 @@ export async function writableFile(file: string): Promise<string> {
 export function writeReport(file: string, pieces: Iterable<string>): void {
   orCannotWrite(file, () => {
     // A link stays, and the file that it names is replaced.
-    const target = existsSync(file) ? realpathSync(file) : resolve(file);
-    const found = statSync(target, {throwIfNoEntry: false});
+    const target = fs.existsSync(file) ? fs.realpathSync(file) : resolve(file);
+    const found = fs.statSync(target, {throwIfNoEntry: false});
     const beside = join(dirname(target), `.${basename(target).slice(0, 100)}.unfinished-${randomBytes(4).toString('hex')}`);
     const opened = found !== undefined && !found.isFile() ? null : openBeside(beside, found);
-    if (opened === null) return write(openSync(target, 'w'), pieces);
+    if (opened === null) return write(fs.openSync(target, 'w'), pieces);
     try {
       write(opened, pieces);
       replace(target, beside);
     } finally {
-      rmSync(beside, {force: true});
+      fs.rmSync(beside, {force: true});
     }
   });
 }
 
 /** With the owner and mode of the file that it replaces. Null where that cannot be: then the file itself is written. */
-function openBeside(path: string, found: Stats | undefined): number | null {
+function openBeside(path: string, found: fs.Stats | undefined): number | null {
   let opened: number | null = null;
   try {
-    opened = openSync(path, 'wx');
-    if (found !== undefined) fchownSync(opened, found.uid, found.gid);
-    if (found !== undefined) fchmodSync(opened, found.mode);
+    opened = fs.openSync(path, 'wx');
+    if (found !== undefined) fs.fchownSync(opened, found.uid, found.gid);
+    if (found !== undefined) fs.fchmodSync(opened, found.mode);
     return opened;
   } catch (error) {
-    if (opened !== null) closeSync(opened);
-    rmSync(path, {force: true});
+    if (opened !== null) fs.closeSync(opened);
+    fs.rmSync(path, {force: true});
     if (found === undefined || !isOneOf(error, ['EACCES', 'EPERM', 'EROFS'])) throw error;
     return null;
   }
@@ -72,18 +57,18 @@ function openBeside(path: string, found: Stats | undefined): number | null {
 /** A file that is mounted by itself, as into a container, cannot be renamed. */
 function replace(target: string, beside: string): void {
   try {
-    renameSync(beside, target);
+    fs.renameSync(beside, target);
   } catch (error) {
     if (!isOneOf(error, ['EBUSY'])) throw error;
-    copyFileSync(beside, target);
+    fs.copyFileSync(beside, target);
   }
 }
 
 function write(opened: number, pieces: Iterable<string>): void {
   try {
-    for (const piece of pieces) writeFileSync(opened, piece);
+    for (const piece of pieces) fs.writeFileSync(opened, piece);
   } finally {
-    closeSync(opened);
+    fs.closeSync(opened);
   }
 }
 

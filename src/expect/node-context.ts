@@ -4,13 +4,7 @@ import type {KubeProxyVersion, ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {once, heldIn} from '../model/once.ts';
 import {nodeNamesByAddress} from './api-index.ts';
-import {
-  clearsMasqueradeMark,
-  dropsInvalid,
-  excludesLocalhost,
-  knowsNodeIP,
-  skipsInvalidDropWhenLiberal,
-} from './iptables/iptables-versions.ts';
+import * as versions from './iptables/iptables-versions.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 
@@ -135,7 +129,7 @@ export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFact
   const version = config.version.value;
   const nodePortCIDRs = nodePortAddresses(family, config, facts);
   const loopback = family === 'IPv4' && allowsLoopback(nodePortCIDRs);
-  const localhostNodePorts = loopback && (!excludesLocalhost(version) || config.localhostNodePorts.value);
+  const localhostNodePorts = loopback && (!versions.excludesLocalhost(version) || config.localhostNodePorts.value);
   return {
     family,
     version,
@@ -143,12 +137,13 @@ export function nodeContext(family: Family, config: ProxyConfig, facts: NodeFact
     nodePortCIDRs,
     localhostNodePorts,
     gates: config.featureGates.value,
-    excludesLoopback: excludesLocalhost(version),
+    excludesLoopback: versions.excludesLocalhost(version),
     detector: localDetector(family, config, facts),
     masqueradeAll: config.masqueradeAll.value,
     mark: `0x${(2 ** config.masqueradeBit.value).toString(16)}`,
-    invalidDrop: dropsInvalid(version, seen.dropsInvalid) && !(config.tcpBeLiberal.value && skipsInvalidDropWhenLiberal(version)),
-    clearsMark: clearsMasqueradeMark(version, seen.clearsMark),
+    invalidDrop:
+      versions.dropsInvalid(version, seen.dropsInvalid) && !(config.tcpBeLiberal.value && versions.skipsInvalidDropWhenLiberal(version)),
+    clearsMark: versions.clearsMasqueradeMark(version, seen.clearsMark),
     nodeIP: nodeIPForRanges(family, config, facts),
     nfacct: seen.nfacct,
   };
@@ -176,7 +171,7 @@ function allowsLoopback(cidrs: readonly string[] | null): boolean {
 
 function nodeIPForRanges(family: Family, config: ProxyConfig, facts: NodeFacts): string {
   const primary = (facts.hostIPs[0]?.includes(':') ?? false) === (family === 'IPv6');
-  if (boundTo(family, config) !== null || knowsNodeIP(config.version.value, primary)) return nodeIP(family, config, facts);
+  if (boundTo(family, config) !== null || versions.knowsNodeIP(config.version.value, primary)) return nodeIP(family, config, facts);
   return family === 'IPv4' ? '0.0.0.0' : '::';
 }
 

@@ -1,17 +1,7 @@
 import {Flags} from '@oclif/core';
 import {agentsFlags, refuseBesideAgents, connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {exitCode, type FailOn, waitLimit} from '../../run/options/wait-limit.ts';
-import {
-  evaluationFlags,
-  fullFlag,
-  outputFlag,
-  outputFlags,
-  refuseUnusable,
-  scopeFlags,
-  serviceArgs,
-  settingFlags,
-  sourceFlags,
-} from '../options/flags.ts';
+import * as common from '../options/flags.ts';
 import {writableFile} from '../output-file.ts';
 import {pieceRenderers, renderers} from '../../render/index.ts';
 import {type PieceRenderer, styleOf} from '../../render/renderer.ts';
@@ -40,17 +30,17 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
     '<%= config.bin %> check -A --from bundle.tgz -o json',
   ];
   static override strict = false;
-  static override args = serviceArgs('NAME, svc/NAME, NAMESPACE/NAME, NAME.NAMESPACE.svc or an address; several may be given');
+  static override args = common.serviceArgs('NAME, svc/NAME, NAMESPACE/NAME, NAME.NAMESPACE.svc or an address; several may be given');
   static override flags = {
-    ...scopeFlags,
-    ...sourceFlags,
-    ...fullFlag,
+    ...common.scopeFlags,
+    ...common.sourceFlags,
+    ...common.fullFlag,
     ...connectionFlags,
     ...transportFlags,
     ...agentsFlags,
-    ...settingFlags,
-    ...outputFlags,
-    ...evaluationFlags,
+    ...common.settingFlags,
+    ...common.outputFlags,
+    ...common.evaluationFlags,
     wait: Flags.string({
       description: 'check again until nothing fails and every node was checked, for at most this long (60s, 2m)',
       helpValue: 'DURATION',
@@ -67,13 +57,13 @@ Exit codes: 0 no finding reaches --fail-on, 1 a finding does, 2 wrong use, 3 a n
       helpValue: 'FILE',
       helpGroup: 'OUTPUT',
     }),
-    output: outputFlag(renderers, 'table'),
+    output: common.outputFlag(renderers, 'table'),
   };
 
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(CheckCommand);
     refuseBesideAgents(flags);
-    refuseUnusable(flags, argv as string[]);
+    common.refuseUnusable(flags, argv as string[]);
     if (flags.plan !== undefined) return this.#checkPlan({...flags, plan: flags.plan}, argv as string[]);
     const known = this.baseline(flags.baseline);
     const options = {toolVersion: this.config.version, known, ...(flags.output === 'html' ? {trace: 'faulty' as const} : {})};

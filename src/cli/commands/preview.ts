@@ -9,19 +9,7 @@ import {previewExitCode, previewRenderers} from '../../render/preview/index.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectionOf, selectServices} from '../../run/scope/select-services.ts';
-import {
-  configFlag,
-  manifestFlags,
-  readConfigFile,
-  outputFlag,
-  outputFlags,
-  quietFlag,
-  scopeFlags,
-  serviceArgs,
-  settingFlags,
-  sourceFlags,
-  verboseFlag,
-} from '../options/flags.ts';
+import * as common from '../options/flags.ts';
 import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {BaseCommand} from './base-command.ts';
 import {wrongUse} from '../../run/wrong-use.ts';
@@ -37,26 +25,26 @@ Exit codes: 0 nothing is lost or gained, 1 something served today is lost or the
     '<%= config.bin %> preview -A -f service.yaml --from bundle.tgz',
   ];
   static override strict = false;
-  static override args = serviceArgs();
+  static override args = common.serviceArgs();
   static override flags = {
-    ...settingFlags,
-    config: configFlag('a KubeProxyConfiguration in place of the settings of today'),
-    ...manifestFlags,
-    ...scopeFlags,
-    ...sourceFlags,
+    ...common.settingFlags,
+    config: common.configFlag('a KubeProxyConfiguration in place of the settings of today'),
+    ...common.manifestFlags,
+    ...common.scopeFlags,
+    ...common.sourceFlags,
     'expected-only': Flags.boolean({description: 'compute both sides; read no node', helpGroup: 'NODES'}),
     ...connectionFlags,
     ...transportFlags,
-    ...outputFlags,
-    quiet: quietFlag('print the verdict only'),
-    verbose: verboseFlag('also requirements that are met, every Service and node by name, and in JSON the rules of each outcome'),
+    ...common.outputFlags,
+    quiet: common.quietFlag('print the verdict only'),
+    verbose: common.verboseFlag('also requirements that are met, every Service and node by name, and in JSON the rules of each outcome'),
     'fail-on': Flags.string({
       description: 'exit with 1 when something is lost or gained, for any change, or never',
       options: ['lost', 'any', 'never'],
       default: 'lost',
       helpGroup: 'JUDGING',
     }),
-    output: outputFlag(previewRenderers, 'table'),
+    output: common.outputFlag(previewRenderers, 'table'),
   };
 
   async run(): Promise<void> {
@@ -98,7 +86,7 @@ function planOf(
   const {mode} = overrides;
   if (mode !== undefined && !writableModes.includes(mode))
     throw wrongUse(`--proxy-mode ${mode}: must be one of ${writableModes.join(', ')}`);
-  const configFile = flags.config === undefined ? null : readConfigFile(flags.config);
+  const configFile = flags.config === undefined ? null : common.readConfigFile(flags.config);
   if (Object.keys(overrides).length === 0 && configFile === null && flags.filename === undefined)
     throw wrongUse('say what changes: --proxy-mode, --kube-proxy-version, --config FILE, another setting, or -f FILE');
   return {overrides, configFile};

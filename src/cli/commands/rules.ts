@@ -16,18 +16,7 @@ import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {chooseRulesNode, requireServices} from '../../run/rules/choose-rules-node.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectionOf, selectServices} from '../../run/scope/select-services.ts';
-import {
-  configFlag,
-  manifestFlags,
-  readConfigFile,
-  archiveFlag,
-  outputFlags,
-  quietFlag,
-  scopeFlags,
-  serviceArgs,
-  settingFlags,
-  sourceFlags,
-} from '../options/flags.ts';
+import * as common from '../options/flags.ts';
 import {connectionFlags} from '../options/cluster-flags.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 import {wrongUse} from '../../run/wrong-use.ts';
@@ -44,21 +33,21 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     '<%= config.bin %> rules -f service.yaml --endpoint 10.244.1.5:8080@node-a --for-node node-a',
   ];
   static override strict = false;
-  static override args = serviceArgs();
+  static override args = common.serviceArgs();
   static override flags = {
-    ...scopeFlags,
-    from: sourceFlags.from,
-    ...archiveFlag,
+    ...common.scopeFlags,
+    from: common.sourceFlags.from,
+    ...common.archiveFlag,
     'for-node': Flags.string({description: 'write the rules of this node', aliases: ['node'], helpValue: 'NODE', helpGroup: 'NODES'}),
-    ...manifestFlags,
+    ...common.manifestFlags,
     full: Flags.boolean({description: 'base rules too, so that the text can be loaded; always with -A and -o json', helpGroup: 'OUTPUT'}),
     family: Flags.string({description: 'print one family only', options: ['IPv4', 'IPv6'], helpGroup: 'OUTPUT'}),
     ...connectionFlags,
-    ...settingFlags,
-    config: configFlag('a KubeProxyConfiguration in place of the settings that are found'),
-    'output-file': outputFlags['output-file'],
-    quiet: quietFlag('no progress on standard error'),
-    'no-progress': outputFlags['no-progress'],
+    ...common.settingFlags,
+    config: common.configFlag('a KubeProxyConfiguration in place of the settings that are found'),
+    'output-file': common.outputFlags['output-file'],
+    quiet: common.quietFlag('no progress on standard error'),
+    'no-progress': common.outputFlags['no-progress'],
     output: Flags.string({
       char: 'o',
       description: 'output format; by default that of the proxy mode',
@@ -80,7 +69,9 @@ Exit codes: 0 printed, 2 wrong use, 3 the API could not be read.`;
     const {overrides = {}} = evaluationOptions(flags);
     const found = nodeSetup({node, api: snapshot.api, view: new ClusterView(snapshot.api), overrides});
     const setup =
-      flags.config === undefined ? found : {...found, config: plannedConfig(found, {overrides, configFile: readConfigFile(flags.config)})};
+      flags.config === undefined
+        ? found
+        : {...found, config: plannedConfig(found, {overrides, configFile: common.readConfigFile(flags.config)})};
     const mode = setup.config.mode.value;
     if (!writableModes.includes(mode))
       throw wrongUse(`there are no rules for proxy mode "${mode}": it must be one of ${writableModes.join(', ')}`);

@@ -9,23 +9,13 @@ import {topScreen} from '../../run/top/top-screen.ts';
 import type {TopRun} from '../../run/top/top-session.ts';
 import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {diagnoseOptions} from '../options/diagnose-options.ts';
-import {
-  intervalOf,
-  outputFlag,
-  outputFlags,
-  quietFlag,
-  repeatable,
-  scopeFlags,
-  serviceArgs,
-  settingFlags,
-  sourceFlags,
-} from '../options/flags.ts';
+import * as common from '../options/flags.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 import {wrongUse} from '../../run/wrong-use.ts';
 
-const {from: _from, ...nodeFlags} = sourceFlags;
-const {verbose: _verbose, ...outputOfAll} = outputFlags;
-const output = {...outputOfAll, quiet: quietFlag('print the answer only, without the table')};
+const {from: _from, ...nodeFlags} = common.sourceFlags;
+const {verbose: _verbose, ...outputOfAll} = common.outputFlags;
+const output = {...outputOfAll, quiet: common.quietFlag('print the answer only, without the table')};
 
 export default class TopCommand extends BaseCommand {
   static override summary = 'Show who gets the connections of a Service';
@@ -38,29 +28,29 @@ On a terminal the table refreshes until q or Ctrl-C; / filters, s sorts, and the
     '<%= config.bin %> top shop/web --from before.tgz --from after.tgz',
   ];
   static override strict = false;
-  static override args = serviceArgs();
+  static override args = common.serviceArgs();
   static override flags = {
-    ...scopeFlags,
+    ...common.scopeFlags,
     from: Flags.string({
       description: 'count by a bundle of "capture --counters": one gives totals, two (the older one first) give rates',
-      ...repeatable,
+      ...common.repeatable,
       helpValue: 'BUNDLE',
       helpGroup: 'NODES',
     }),
     ...nodeFlags,
     ...connectionFlags,
     ...transportFlags,
-    ...settingFlags,
+    ...common.settingFlags,
     ...output,
     interval: Flags.string({description: 'between two reads (2s, 1m)', default: '2s', helpValue: 'DURATION', helpGroup: 'OUTPUT'}),
     once: Flags.boolean({description: 'two reads and one report', helpGroup: 'OUTPUT'}),
-    output: outputFlag(topRenderers, 'table'),
+    output: common.outputFlag(topRenderers, 'table'),
   };
 
   async run(): Promise<void> {
     const {flags, argv} = await this.parse(TopCommand);
     const names = argv as string[];
-    const interval = intervalOf(flags.interval, {least: '500ms', usual: '2s'});
+    const interval = common.intervalOf(flags.interval, {least: '500ms', usual: '2s'});
     const render = {...this.renderOptions({...flags, verbose: false})};
     const print = (report: TrafficReport): void => {
       this.print(topRenderers[flags.output as keyof typeof topRenderers](report, render), flags['output-file']);

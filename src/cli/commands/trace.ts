@@ -1,19 +1,7 @@
 import {Flags} from '@oclif/core';
 import {connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {exitCode, type FailOn} from '../../run/options/wait-limit.ts';
-import {
-  evaluationFlags,
-  fullFlag,
-  outputFlag,
-  outputFlags,
-  quietFlag,
-  refuseUnusable,
-  scopeFlags,
-  serviceArgs,
-  settingFlags,
-  sourceFlags,
-  verboseFlag,
-} from '../options/flags.ts';
+import * as common from '../options/flags.ts';
 import {withClosingLine} from '../closing-line.ts';
 import {traceRenderers} from '../../render/trace-index.ts';
 import {isRulesAlone} from '../../model/snapshot.ts';
@@ -38,24 +26,26 @@ export default class TraceCommand extends BaseCommand {
     '<%= config.bin %> trace default/nginx --from pasted-rules.txt',
   ];
   static override strict = false;
-  static override args = serviceArgs('NAME, svc/NAME or NAMESPACE/NAME; several may be given. Rules alone are listed without a name');
+  static override args = common.serviceArgs(
+    'NAME, svc/NAME or NAMESPACE/NAME; several may be given. Rules alone are listed without a name',
+  );
   static override flags = {
-    ...scopeFlags,
-    ...sourceFlags,
-    ...fullFlag,
+    ...common.scopeFlags,
+    ...common.sourceFlags,
+    ...common.fullFlag,
     ...connectionFlags,
     ...transportFlags,
-    ...settingFlags,
-    ...outputFlags,
-    quiet: quietFlag('print the verdict and the findings only, without the paths'),
-    verbose: verboseFlag('also every endpoint, counters of rules, infos, each finding by itself, and what was not read'),
-    ...evaluationFlags,
+    ...common.settingFlags,
+    ...common.outputFlags,
+    quiet: common.quietFlag('print the verdict and the findings only, without the paths'),
+    verbose: common.verboseFlag('also every endpoint, counters of rules, infos, each finding by itself, and what was not read'),
+    ...common.evaluationFlags,
     counters: Flags.boolean({
       description: 'read the counters of rules and show them, with all that -v shows',
       default: false,
       helpGroup: 'OUTPUT',
     }),
-    output: outputFlag(traceRenderers, 'tree'),
+    output: common.outputFlag(traceRenderers, 'tree'),
   };
 
   async run(): Promise<void> {
@@ -63,7 +53,7 @@ export default class TraceCommand extends BaseCommand {
     const known = this.baseline(flags.baseline);
     const evaluation = {toolVersion: this.config.version, known, trace: true};
     const names = argv as string[];
-    refuseUnusable(flags, names);
+    common.refuseUnusable(flags, names);
     const alone = flags.from === undefined ? null : await this.rulesAlone(flags.from, flags, names);
     if (alone === null && names.length === 0 && flags.selector === undefined)
       throw wrongUse('name a Service (svc-trace trace NAME) or a selector (-l app=web)');

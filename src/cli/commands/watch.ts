@@ -3,16 +3,7 @@ import {Flags} from '@oclif/core';
 import {Interrupted, systemClock} from '../../run/clock.ts';
 import {agentsFlags, refuseBesideAgents, connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {FindingChanges, watchLines, type WatchView} from '../../run/watch/watch-lines.ts';
-import {
-  evaluationFlags,
-  intervalOf,
-  outputFlags,
-  scopeFlags,
-  serviceArgs,
-  settingFlags,
-  sourceFlags,
-  verboseFlag,
-} from '../options/flags.ts';
+import * as common from '../options/flags.ts';
 import {listenForKeys} from '../../run/live-screen.ts';
 import {traceRenderers} from '../../render/trace-index.ts';
 import {type ScrolledView, watchScreen} from '../../run/watch/watch-screen.ts';
@@ -20,9 +11,9 @@ import {escapeText} from '../../render/renderer.ts';
 import {isClosedPipe} from '../terminal.ts';
 import {BaseCommand} from './base-command.ts';
 
-const {from: _from, 'max-archive-size': _size, ...nodeFlags} = sourceFlags;
-const {'fail-on': _failOn, ...whatCounts} = evaluationFlags;
-const {color} = outputFlags;
+const {from: _from, 'max-archive-size': _size, ...nodeFlags} = common.sourceFlags;
+const {'fail-on': _failOn, ...whatCounts} = common.evaluationFlags;
+const {color} = common.outputFlags;
 
 export default class WatchCommand extends BaseCommand {
   static override summary = 'Check again when Services change';
@@ -31,17 +22,17 @@ export default class WatchCommand extends BaseCommand {
 q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The arrow keys, PgUp, PgDn, Home and End scroll, / filters by a text, and Enter traces the first Service of the list. The last verdict stays on the terminal.`;
   static override examples = ['<%= config.bin %> watch -n shop', '<%= config.bin %> watch shop/web --interval 10s'];
   static override strict = false;
-  static override args = serviceArgs();
+  static override args = common.serviceArgs();
   static override flags = {
-    ...scopeFlags,
+    ...common.scopeFlags,
     ...nodeFlags,
     ...connectionFlags,
     ...transportFlags,
     ...agentsFlags,
-    ...settingFlags,
+    ...common.settingFlags,
     ...whatCounts,
     color,
-    verbose: verboseFlag('also infos, and findings of the baseline'),
+    verbose: common.verboseFlag('also infos, and findings of the baseline'),
     interval: Flags.string({
       description: 'check all nodes again after this time even if nothing changed (10s, 1m)',
       default: '30s',
@@ -59,7 +50,7 @@ q ends it with exit code 0, and Ctrl-C with 130, as "kubectl get --watch". The a
     const {flags, argv} = await this.parse(WatchCommand);
     refuseBesideAgents(flags);
     const names = argv as string[];
-    const interval = intervalOf(flags.interval, {least: '1s', usual: '10s'});
+    const interval = common.intervalOf(flags.interval, {least: '1s', usual: '10s'});
     const options = {toolVersion: this.config.version, known: this.baseline(flags.baseline)};
     const changes = new FindingChanges(({severity, known}) => flags.verbose || (severity !== 'info' && !known));
     const {watchCluster} = await import('../../run/watch/watch-cluster.ts');

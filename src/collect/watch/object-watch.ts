@@ -249,15 +249,11 @@ function asError(object: unknown, kind: string): ApiError {
   return new ApiError(`the watch of ${kind} ended: ${message ?? 'no reason given'}`, {status, ...(reason === undefined ? {} : {reason})});
 }
 
-interface Named {
-  readonly metadata: ObjectMeta;
-}
-
 /**
  * A Service or a slice with only the fields that are used, because it is kept as long as the process lives. Of managedFields, which can be
  * most of an object, the newest time is kept, and of labels and annotations those of Kubernetes.
  */
-function trimObject<T extends Named>(object: T, shape: Shape, strings: StringPool): T {
+function trimObject<T extends {readonly metadata: ObjectMeta}>(object: T, shape: Shape, strings: StringPool): T {
   const trimmed = pick(object, shape, strings) as T;
   const {managedFields, labels, annotations, ...metadata} = trimmed.metadata;
   const newest = (managedFields ?? [])

@@ -1,15 +1,6 @@
 import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
 import {type ServicePort, usesClusterEndpoints, usesLocalEndpoints} from '../../model/service-port.ts';
-import {
-  countsUnreadyEndpoints,
-  hasExternalChains,
-  honorsInternalPolicy,
-  honorsNodeHints,
-  honorsTopologyKeys,
-  honorsZoneHints,
-  needsHintsOfReadyOnly,
-  usesTerminatingEndpoints,
-} from './proxy-versions.ts';
+import * as versions from './proxy-versions.ts';
 import {once} from '../../model/once.ts';
 import {topologyOf} from './endpoint-sets.ts';
 import type {ProxyVersion} from '../../model/proxy-config.ts';
@@ -25,13 +16,13 @@ export interface NodeTopology {
 /** Which endpoints the chains of a Service port use on one node. Follows `CategorizeEndpoints` of `pkg/proxy/topology.go`. */
 export function categorizeEndpoints(port: ServicePort, endpoints: readonly Endpoint[], node: NodeTopology): CategorizedEndpoints {
   if (endpoints.length === 0) return nothing;
-  return hasExternalChains(node.proxy.version) ? categorize(port, endpoints, node) : categorizeBefore124(port, endpoints, node);
+  return versions.hasExternalChains(node.proxy.version) ? categorize(port, endpoints, node) : categorizeBefore124(port, endpoints, node);
 }
 
 const nothing: CategorizedEndpoints = {cluster: [], local: [], reachable: [], hasAny: false};
 
 function categorize(port: ServicePort, endpoints: readonly Endpoint[], node: NodeTopology): CategorizedEndpoints {
-  const fallBack = usesTerminatingEndpoints(node.proxy.version, node.proxy.gates);
+  const fallBack = versions.usesTerminatingEndpoints(node.proxy.version, node.proxy.gates);
   const lastResort = (list: readonly Endpoint[]): readonly Endpoint[] => (fallBack ? list.filter(isLeaving) : []);
   const usesCluster = usesClusterEndpoints(port);
   let cluster: readonly Endpoint[] = [];
@@ -72,12 +63,12 @@ export function topologyMode(port: ServicePort, endpoints: readonly Endpoint[], 
   const {version, gates} = node.proxy;
   const first = endpoints.find(endpoint => endpoint.ready);
   if (first === undefined || (first.nodeHints === null && first.zoneHints === null)) return null;
-  const ready = needsHintsOfReadyOnly(version) ? endpoints.filter(endpoint => endpoint.ready) : endpoints;
-  if (honorsNodeHints(version, gates)) {
+  const ready = versions.needsHintsOfReadyOnly(version) ? endpoints.filter(endpoint => endpoint.ready) : endpoints;
+  if (versions.honorsNodeHints(version, gates)) {
     const all = ready.every(({nodeHints}) => nodeHints !== null);
     if (all && ready.some(({nodeHints}) => nodeHints?.includes(node.nodeName))) return 'PreferSameNode';
   }
-  if (!honorsZoneHints(version, gates, port.object.metadata.annotations ?? {})) return null;
+  if (!versions.honorsZoneHints(version, gates, port.object.metadata.annotations ?? {})) return null;
   const {zone} = node;
   if (zone === null || zone === '') return null;
   const all = ready.every(({zoneHints}) => zoneHints !== null);
@@ -99,17 +90,17 @@ function union(cluster: readonly Endpoint[], local: readonly Endpoint[]): readon
 /** Before 1.24: the internal policy Local replaces all other endpoints, unless the external policy is Local. */
 function categorizeBefore124(port: ServicePort, all: readonly Endpoint[], node: NodeTopology): CategorizedEndpoints {
   const {version, gates} = node.proxy;
-  const onlyLocal = port.internalPolicyLocal && !port.externalPolicyLocal && honorsInternalPolicy(version, gates);
+  const onlyLocal = port.internalPolicyLocal && !port.externalPolicyLocal && versions.honorsInternalPolicy(version, gates);
   const hinted = !port.externalPolicyLocal && !port.internalPolicyLocal ? topologyMode(port, all, node) : null;
   const near = port.externalPolicyLocal ? all : byTopologyKeys(port, all, node);
   const considered = near.filter(endpoint => (onlyLocal ? endpoint.nodeName === node.nodeName : satisfies(endpoint, hinted, node)));
   const cluster = considered.filter(({ready}) => ready);
-  const countsAll = countsUnreadyEndpoints(version);
+  const countsAll = versions.countsUnreadyEndpoints(version);
   if (!port.externalPolicyLocal) {
     const counted = countsAll ? considered : cluster;
     return {cluster, local: [], reachable: counted, hasAny: counted.length > 0};
   }
-  const fallBack = usesTerminatingEndpoints(version, gates);
+  const fallBack = versions.usesTerminatingEndpoints(version, gates);
   const here = considered.filter(({nodeName}) => nodeName === node.nodeName);
   const readyHere = here.filter(({ready}) => ready);
   const local = readyHere.length > 0 || !fallBack ? readyHere : here.filter(isLeaving);
@@ -124,7 +115,7 @@ function categorizeBefore124(port: ServicePort, all: readonly Endpoint[], node: 
  */
 function byTopologyKeys({object}: ServicePort, endpoints: readonly Endpoint[], {labels, proxy}: NodeTopology): readonly Endpoint[] {
   const keys = object.spec?.topologyKeys ?? [];
-  if (keys.length === 0 || !honorsTopologyKeys(proxy.version, proxy.gates)) return endpoints;
+  if (keys.length === 0 || !versions.honorsTopologyKeys(proxy.version, proxy.gates)) return endpoints;
   for (const key of keys) {
     if (key === '*') return endpoints;
     const found = endpoints.filter(({sliceEndpoint}) => labels[key] !== undefined && topologyOf(sliceEndpoint)[key] === labels[key]);

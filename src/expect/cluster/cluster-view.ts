@@ -13,16 +13,7 @@ import {type Family, canonicalAddress, familyOf, parseCidr, type Protocol} from 
 import type {ServiceName} from '../../model/finding.ts';
 import type {ServicePort, UnservedKind} from '../../model/service-port.ts';
 import {endpointChainName, servicePortHash} from '../iptables/chain-names.ts';
-import {
-  readsEndpoints,
-  endsUnnamedPortWithColon,
-  hasSharedSelector,
-  honorsInternalPolicy,
-  honorsIPMode,
-  honorsPolicyOfExternalIPs,
-  readsPolicyAnnotation,
-  zeroRangeMeansAll,
-} from './proxy-versions.ts';
+import * as versions from './proxy-versions.ts';
 import {endpointSet, endpointSetOfEndpoints, sliceOwner} from './endpoint-sets.ts';
 import type {ProxyVersion, KubeProxyVersion, ProxyConfig} from '../../model/proxy-config.ts';
 import {pushTo} from '../../model/lists.ts';
@@ -65,7 +56,7 @@ export class ClusterView {
   /** The substitute for objects that kube-proxy of this version reads and that were not collected. */
   standIn({version, gates}: ProxyVersion): {readonly used: string; readonly read: string} | null {
     const {endpoints, endpointSlices} = this.#api;
-    const old = readsEndpoints(version, gates);
+    const old = versions.readsEndpoints(version, gates);
     if (old && endpoints === null && endpointSlices !== null) return {used: 'EndpointSlices', read: 'Endpoints'};
     return !old && endpointSlices === null && endpoints !== null ? {used: 'Endpoints', read: 'EndpointSlices'} : null;
   }
@@ -93,7 +84,7 @@ export class ClusterView {
 
   #source(proxy: ProxyVersion): (port: ServicePort) => EndpointSet {
     const slices = this.#slicesByService(proxy);
-    const old = readsEndpoints(proxy.version, proxy.gates) || this.#api.endpointSlices === null;
+    const old = versions.readsEndpoints(proxy.version, proxy.gates) || this.#api.endpointSlices === null;
     // Objects of the other kind replace those that were not read: see `standIn`.
     if (!old || this.#api.endpoints === null) return port => endpointSet(port, slices.get(serviceKey(port)) ?? [], proxy.version);
     const objects = new Map<string, EndpointsObject>(this.#api.endpoints.map(object => [namespacedName(object.metadata), object]));
@@ -148,7 +139,7 @@ export function notServed(
   const {type, clusterIP = ''} = service.spec ?? {};
   if (labels[proxyNameLabel] !== undefined)
     return {kind: 'otherProxy', reason: `it is given to another proxy (label ${proxyNameLabel}=${labels[proxyNameLabel]})`};
-  if (hasSharedSelector(version) && labels[headlessLabel] !== undefined)
+  if (versions.hasSharedSelector(version) && labels[headlessLabel] !== undefined)
     return {kind: 'headless', reason: `it has the label ${headlessLabel}`};
   if (type === 'ExternalName')
     return {kind: 'externalName', reason: 'it is of type ExternalName: a DNS name, without an address of its own'};
@@ -194,7 +185,7 @@ function servicePort(
   const namespace = metadata.namespace ?? 'default';
   const portName = port.name ?? '';
   const protocol = protocolOf(port) ?? 'TCP';
-  const colon = portName !== '' || endsUnnamedPortWithColon(proxy.version) ? ':' : '';
+  const colon = portName !== '' || versions.endsUnnamedPortWithColon(proxy.version) ? ':' : '';
   const servicePortName = `${namespace}/${metadata.name}${colon}${portName}`;
   const externalPolicyLocal = isExternalPolicyLocal(service, proxy.version);
   return {
@@ -213,7 +204,7 @@ function servicePort(
     externalIPs: ofFamily(spec.externalIPs ?? none, family),
     loadBalancerVIPs: loadBalancerVIPs(service, family, proxy),
     sourceRanges: sourceRanges(spec.loadBalancerSourceRanges ?? none, family, proxy.version),
-    internalPolicyLocal: spec.internalTrafficPolicy === 'Local' && honorsInternalPolicy(proxy.version, proxy.gates),
+    internalPolicyLocal: spec.internalTrafficPolicy === 'Local' && versions.honorsInternalPolicy(proxy.version, proxy.gates),
     affinitySeconds: spec.sessionAffinity === 'ClientIP' ? (spec.sessionAffinityConfig?.clientIP?.timeoutSeconds ?? 10800) : null,
     healthCheckNodePort: spec.type === 'LoadBalancer' && externalPolicyLocal ? (spec.healthCheckNodePort ?? 0) : 0,
   };
@@ -224,10 +215,10 @@ const none: readonly string[] = [];
 
 /** Follows `ExternalPolicyLocal` of `pkg/api/v1/service`, which includes external IPs of ClusterIP Services since 1.29. */
 function isExternalPolicyLocal({metadata, spec = {}}: ServiceObject, version: KubeProxyVersion): boolean {
-  const asked = readsPolicyAnnotation(version) && policyAnnotations.some(name => metadata.annotations?.[name] === 'OnlyLocal');
+  const asked = versions.readsPolicyAnnotation(version) && policyAnnotations.some(name => metadata.annotations?.[name] === 'OnlyLocal');
   if (spec.externalTrafficPolicy !== 'Local' && !asked) return false;
   if (spec.type === 'LoadBalancer' || spec.type === 'NodePort') return true;
-  return honorsPolicyOfExternalIPs(version) && (spec.externalIPs ?? []).length > 0;
+  return versions.honorsPolicyOfExternalIPs(version) && (spec.externalIPs ?? []).length > 0;
 }
 
 const policyAnnotations = ['service.beta.kubernetes.io/external-traffic', 'service.alpha.kubernetes.io/external-traffic'];
@@ -240,7 +231,7 @@ function ofFamily(addresses: readonly string[], family: Family): readonly string
 function loadBalancerVIPs(service: ServiceObject, family: Family, {version, gates}: ProxyVersion): readonly string[] {
   const ingress = service.status?.loadBalancer?.ingress ?? [];
   if (ingress.length === 0) return none;
-  const taken = ingress.filter(({ip, ipMode}) => ip !== undefined && !(ipMode === 'Proxy' && honorsIPMode(version, gates)));
+  const taken = ingress.filter(({ip, ipMode}) => ip !== undefined && !(ipMode === 'Proxy' && versions.honorsIPMode(version, gates)));
   return ofFamily(
     taken.map(({ip}) => ip ?? ''),
     family,
@@ -250,6 +241,6 @@ function loadBalancerVIPs(service: ServiceObject, family: Family, {version, gate
 function sourceRanges(ranges: readonly string[], family: Family, version: KubeProxyVersion): readonly string[] {
   if (ranges.length === 0) return none;
   const parsed = ranges.map(range => (range.includes('/') ? parseCidr(range.trim()) : null)).filter(cidr => cidr?.family === family);
-  if (zeroRangeMeansAll(version) && parsed.some(cidr => cidr?.prefix === 0)) return [];
+  if (versions.zeroRangeMeansAll(version) && parsed.some(cidr => cidr?.prefix === 0)) return [];
   return parsed.map(cidr => cidr?.text ?? '');
 }

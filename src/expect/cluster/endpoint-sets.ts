@@ -11,21 +11,14 @@ import {
 import {type Endpoint, type EndpointSet, sliceService} from '../../model/endpoint.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import {
-  hasSharedSelector,
-  keepsAddressSpelling,
-  knowsReadyEndpointsOnly,
-  mergesByAddress,
-  prefersNotTerminating,
-  sortsWithinSlice,
-} from './proxy-versions.ts';
+import * as versions from './proxy-versions.ts';
 import {uniqueBy} from '../../model/lists.ts';
 
 /** The Service that a slice belongs to, as `namespace/name`; null if kube-proxy of this version does not use the slice. */
 export function sliceOwner(slice: EndpointSliceObject, version: KubeProxyVersion): string | null {
   const labels = slice.metadata.labels ?? {};
   if (labels[headlessLabel] !== undefined) return null;
-  if (hasSharedSelector(version) && labels[proxyNameLabel] !== undefined) return null;
+  if (versions.hasSharedSelector(version) && labels[proxyNameLabel] !== undefined) return null;
   return sliceService(slice);
 }
 
@@ -41,7 +34,7 @@ export function endpointSet(port: ServicePort, slices: readonly EndpointSliceObj
       if (matches(slicePort, port)) addSlice(endpoints, slice, {port: slicePort.port ?? 0, servicePort: port, version});
     }
   }
-  return merged(endpoints, {byAddress: mergesByAddress(version), keepsOrder: false});
+  return merged(endpoints, {byAddress: versions.mergesByAddress(version), keepsOrder: false});
 }
 
 /** The same from an Endpoints object: ready addresses of one family, in the object's order. Follows `endpointsToEndpointsMap` of 1.21. */
@@ -73,9 +66,9 @@ function addSlice(
   {port, servicePort, version}: {readonly port: number; readonly servicePort: ServicePort; readonly version: KubeProxyVersion},
 ): void {
   const given = slice.endpoints ?? [];
-  const endpoints = sortsWithinSlice(version) ? given.toSorted((a, b) => compareText(firstAddress(a), firstAddress(b))) : given;
-  const onlyReady = knowsReadyEndpointsOnly(version);
-  const asWritten = keepsAddressSpelling(version);
+  const endpoints = versions.sortsWithinSlice(version) ? given.toSorted((a, b) => compareText(firstAddress(a), firstAddress(b))) : given;
+  const onlyReady = versions.knowsReadyEndpointsOnly(version);
+  const asWritten = versions.keepsAddressSpelling(version);
   const place = {port, slice: slice.metadata.name};
   for (const endpoint of endpoints) {
     const written = firstAddress(endpoint);
@@ -178,7 +171,7 @@ export function possibleEndpoints(set: EndpointSet, nodeName: string, version: K
   let lists: (readonly Endpoint[])[] = [set.endpoints];
   for (const [key, all] of set.ambiguous) {
     const survivors = maySurvive(all, nodeName, version);
-    const next = lists.flatMap(list => survivors.map(survivor => replace(list, key, survivor, mergesByAddress(version))));
+    const next = lists.flatMap(list => survivors.map(survivor => replace(list, key, survivor, versions.mergesByAddress(version))));
     lists = next.slice(0, 64);
   }
   return lists;
@@ -187,11 +180,11 @@ export function possibleEndpoints(set: EndpointSet, nodeName: string, version: K
 /** Follows the end of `addEndpoints`: 1.36 prefers endpoints that are not terminating, earlier versions those on this node. */
 function maySurvive(all: readonly Endpoint[], nodeName: string, version: KubeProxyVersion): readonly Endpoint[] {
   const isPreferred = (endpoint: Endpoint): boolean =>
-    prefersNotTerminating(version) ? !endpoint.terminating : endpoint.nodeName === nodeName;
+    versions.prefersNotTerminating(version) ? !endpoint.terminating : endpoint.nodeName === nodeName;
   const preferred = all.filter(isPreferred);
   const candidates = preferred.length > 0 ? preferred : all;
   // Within one slice the order is defined, and with it the result: the last preferred endpoint, or the first if none is preferred.
-  const oneSlice = new Set(all.map(({slice}) => slice)).size === 1 && !mergesByAddress(version);
+  const oneSlice = new Set(all.map(({slice}) => slice)).size === 1 && !versions.mergesByAddress(version);
   if (!oneSlice) return uniqueBy(candidates, content);
   const winner = preferred.length > 0 ? preferred.at(-1) : all[0];
   return winner === undefined ? [] : [winner];

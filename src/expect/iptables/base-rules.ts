@@ -2,23 +2,7 @@ import {bitsOf} from '../../model/address.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {comment, type RuleWriter} from './rule-text.ts';
 import {localSource} from './service-rules.ts';
-import {
-  acceptsHealthChecks,
-  countsWithNfacct,
-  ensuresMarkDrop,
-  excludesLocalhost,
-  forwardsAllEstablished,
-  hasForwardChain,
-  hasProxyFirewall,
-  hasSingleConntrackRule,
-  hooksNewConnectionsOnly,
-  hooksServicesFromInput,
-  masqueradesRandomly,
-  refusesExternalEntries,
-  refusesForwarded,
-  refusesForwardedToExternal,
-  writesKubeFirewall,
-} from './iptables-versions.ts';
+import * as versions from './iptables-versions.ts';
 
 /**
  * The rules that exist whatever the Services: jumps from the base chains, the masquerade mark, forwarding. Follows `iptablesJumpChains` and
@@ -40,13 +24,13 @@ export function baseRuleChains(context: NodeContext): readonly (readonly [table:
     ['nat', 'KUBE-NODEPORTS'],
     ['nat', 'KUBE-POSTROUTING'],
     ['nat', 'KUBE-MARK-MASQ'],
-    ...(ensuresMarkDrop(version) ? [['nat', 'KUBE-MARK-DROP'] as const] : []),
+    ...(versions.ensuresMarkDrop(version) ? [['nat', 'KUBE-MARK-DROP'] as const] : []),
     ['filter', 'KUBE-SERVICES'],
-    ...(refusesExternalEntries(version) ? [['filter', 'KUBE-EXTERNAL-SERVICES'] as const] : []),
-    ...(hasForwardChain(version) ? [['filter', 'KUBE-FORWARD'] as const] : []),
-    ...(acceptsHealthChecks(version) ? [['filter', 'KUBE-NODEPORTS'] as const] : []),
-    ...(hasProxyFirewall(version) ? [['filter', 'KUBE-PROXY-FIREWALL'] as const] : []),
-    ...(writesKubeFirewall(version) ? [['filter', 'KUBE-FIREWALL'] as const] : []),
+    ...(versions.refusesExternalEntries(version) ? [['filter', 'KUBE-EXTERNAL-SERVICES'] as const] : []),
+    ...(versions.hasForwardChain(version) ? [['filter', 'KUBE-FORWARD'] as const] : []),
+    ...(versions.acceptsHealthChecks(version) ? [['filter', 'KUBE-NODEPORTS'] as const] : []),
+    ...(versions.hasProxyFirewall(version) ? [['filter', 'KUBE-PROXY-FIREWALL'] as const] : []),
+    ...(versions.writesKubeFirewall(version) ? [['filter', 'KUBE-FIREWALL'] as const] : []),
   ];
 }
 
@@ -55,24 +39,26 @@ export const canaryTables: readonly string[] = ['mangle', 'nat', 'filter'];
 export const canaryChain = 'KUBE-PROXY-CANARY';
 
 function writeJumps({version}: NodeContext, write: RuleWriter): void {
-  const state = hooksNewConnectionsOnly(version) ? '-m conntrack --ctstate NEW ' : '';
+  const state = versions.hooksNewConnectionsOnly(version) ? '-m conntrack --ctstate NEW ' : '';
   const jump = (chain: string, to: string, text: string): void => write('filter', chain, `${state}${comment(text)} -j ${to}`);
-  if (writesKubeFirewall(version)) for (const chain of ['INPUT', 'OUTPUT']) write('filter', chain, '-j KUBE-FIREWALL');
-  if (hasProxyFirewall(version))
+  if (versions.writesKubeFirewall(version)) for (const chain of ['INPUT', 'OUTPUT']) write('filter', chain, '-j KUBE-FIREWALL');
+  if (versions.hasProxyFirewall(version))
     for (const chain of ['INPUT', 'FORWARD', 'OUTPUT']) jump(chain, 'KUBE-PROXY-FIREWALL', 'kubernetes load balancer firewall');
-  if (acceptsHealthChecks(version)) write('filter', 'INPUT', `${comment('kubernetes health check service ports')} -j KUBE-NODEPORTS`);
-  if (hooksServicesFromInput(version)) jump('INPUT', 'KUBE-SERVICES', 'kubernetes service portals');
-  if (refusesExternalEntries(version)) jump('INPUT', 'KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals');
-  if (hasForwardChain(version)) write('filter', 'FORWARD', `${comment('kubernetes forwarding rules')} -j KUBE-FORWARD`);
-  if (refusesForwarded(version)) jump('FORWARD', 'KUBE-SERVICES', 'kubernetes service portals');
-  if (refusesForwardedToExternal(version)) jump('FORWARD', 'KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals');
+  if (versions.acceptsHealthChecks(version))
+    write('filter', 'INPUT', `${comment('kubernetes health check service ports')} -j KUBE-NODEPORTS`);
+  if (versions.hooksServicesFromInput(version)) jump('INPUT', 'KUBE-SERVICES', 'kubernetes service portals');
+  if (versions.refusesExternalEntries(version)) jump('INPUT', 'KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals');
+  if (versions.hasForwardChain(version)) write('filter', 'FORWARD', `${comment('kubernetes forwarding rules')} -j KUBE-FORWARD`);
+  if (versions.refusesForwarded(version)) jump('FORWARD', 'KUBE-SERVICES', 'kubernetes service portals');
+  if (versions.refusesForwardedToExternal(version))
+    jump('FORWARD', 'KUBE-EXTERNAL-SERVICES', 'kubernetes externally-visible service portals');
   jump('OUTPUT', 'KUBE-SERVICES', 'kubernetes service portals');
   for (const chain of ['PREROUTING', 'OUTPUT']) write('nat', chain, `${comment('kubernetes service portals')} -j KUBE-SERVICES`);
   write('nat', 'POSTROUTING', `${comment('kubernetes postrouting rules')} -j KUBE-POSTROUTING`);
 }
 
 function writeMasquerade({version, mark, clearsMark}: NodeContext, write: RuleWriter): void {
-  const masquerade = `-j MASQUERADE${masqueradesRandomly(version) ? ' --random-fully' : ''}`;
+  const masquerade = `-j MASQUERADE${versions.masqueradesRandomly(version) ? ' --random-fully' : ''}`;
   const text = comment('kubernetes service traffic requiring SNAT');
   if (clearsMark) {
     write('nat', 'KUBE-POSTROUTING', `-m mark ! --mark ${mark}/${mark} -j RETURN`);
@@ -86,8 +72,8 @@ function writeMasquerade({version, mark, clearsMark}: NodeContext, write: RuleWr
 
 function writeForward(context: NodeContext, write: RuleWriter): void {
   const {version, mark, invalidDrop, nfacct} = context;
-  if (!hasForwardChain(version)) return;
-  const counter = nfacct && countsWithNfacct(version) ? '-m nfacct --nfacct-name  ct_state_invalid_dropped_pkts ' : '';
+  if (!versions.hasForwardChain(version)) return;
+  const counter = nfacct && versions.countsWithNfacct(version) ? '-m nfacct --nfacct-name  ct_state_invalid_dropped_pkts ' : '';
   if (invalidDrop) write('filter', 'KUBE-FORWARD', `-m conntrack --ctstate INVALID ${counter}-j DROP`);
   write('filter', 'KUBE-FORWARD', `${comment('kubernetes forwarding rules')} -m mark --mark ${mark}/${mark} -j ACCEPT`);
   for (const rule of establishedRules(context)) write('filter', 'KUBE-FORWARD', rule);
@@ -97,15 +83,15 @@ function writeForward(context: NodeContext, write: RuleWriter): void {
 export function establishedRules(context: NodeContext): readonly string[] {
   const rule = (text: string, before = ''): string =>
     `${before}${comment(`kubernetes forwarding conntrack ${text}`)} -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT`;
-  if (hasSingleConntrackRule(context.version)) return [rule('rule')];
-  if (forwardsAllEstablished(context.version)) return [rule('pod source rule'), rule('pod destination rule')];
+  if (versions.hasSingleConntrackRule(context.version)) return [rule('rule')];
+  if (versions.forwardsAllEstablished(context.version)) return [rule('pod source rule'), rule('pod destination rule')];
   const pods = localSource(context);
   if (pods === null) return [];
   return [rule('pod source rule', `${pods} `), rule('pod destination rule', `${pods.replace('-s', '-d')} `)];
 }
 
 function writeKubeFirewall({version, family, localhostNodePorts}: NodeContext, write: RuleWriter): void {
-  if (!writesKubeFirewall(version) || family === 'IPv6' || !localhostNodePorts) return;
+  if (!versions.writesKubeFirewall(version) || family === 'IPv6' || !localhostNodePorts) return;
   const states = '-m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT';
   write('filter', 'KUBE-FIREWALL', `! -s 127.0.0.0/8 -d 127.0.0.0/8 ${comment('block incoming localnet connections')} ${states} -j DROP`);
 }
@@ -124,7 +110,7 @@ export function writeNodePortTail(context: NodeContext, write: RuleWriter): void
 }
 
 function excludedLoopback({family, version, localhostNodePorts}: NodeContext): string {
-  if (!excludesLocalhost(version)) return '';
+  if (!versions.excludesLocalhost(version)) return '';
   if (family === 'IPv6') return '! -d ::1/128 ';
   return localhostNodePorts ? '' : '! -d 127.0.0.0/8 ';
 }

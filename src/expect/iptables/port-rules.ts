@@ -6,21 +6,7 @@ import {heldIn, once} from '../../model/once.ts';
 import type {Family} from '../../model/address.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {chainName} from './chain-names.ts';
-import {
-  acceptsHealthChecks,
-  appliesPolicyToExternalIPs,
-  cutsShortLocalTraffic,
-  decimalsOfProbability,
-  excludesBridgedExternalIPs,
-  keepsAffinityUnderLocalPolicy,
-  leavesOutEmptyServices,
-  masqueradesInServiceChain,
-  masqueradesTwice,
-  nodePortsNeedAddress,
-  numbersBalancingRules,
-  refusesExternalEntries,
-  refusesLoadBalancerIn,
-} from './iptables-versions.ts';
+import * as versions from './iptables-versions.ts';
 import {comment, probability, protocolText, type ProtocolText, reject, type RuleWriter} from './rule-text.ts';
 import {
   affinityMatch,
@@ -175,9 +161,9 @@ function writeServiceRulesBefore124(item: PortOnNode, context: NodeContext, writ
     text: protocolText(port.family, port.protocol),
     external: chainName(port.externalPolicyLocal ? 'XLB' : 'SVC', port.hash),
   };
-  if (port.healthCheckNodePort !== 0 && acceptsHealthChecks(context.version)) writeHealthCheck(plan, write);
+  if (port.healthCheckNodePort !== 0 && versions.acceptsHealthChecks(context.version)) writeHealthCheck(plan, write);
   if (!endpoints.hasAny) writeRejects(plan, write);
-  if (!endpoints.hasAny && leavesOutEmptyServices(context.version)) return;
+  if (!endpoints.hasAny && versions.leavesOutEmptyServices(context.version)) return;
   writeEntries(plan, write);
   writeServiceChain(plan, write);
   writeFirewallChain(plan, write);
@@ -199,9 +185,9 @@ function writeRejects(plan: PlanBefore124, write: RuleWriter): void {
   const target = reject(port.family);
   const rule = (address: string): string => `-d ${address}${host} -p ${protocol} ${named} -m ${protocol} --dport ${port.port} ${target}`;
   write('filter', 'KUBE-SERVICES', rule(port.clusterIP));
-  if (!refusesExternalEntries(context.version)) return;
+  if (!versions.refusesExternalEntries(context.version)) return;
   for (const address of port.externalIPs) write('filter', 'KUBE-EXTERNAL-SERVICES', rule(address));
-  const place = refusesLoadBalancerIn(context.version);
+  const place = versions.refusesLoadBalancerIn(context.version);
   if (place !== null) for (const address of port.loadBalancerVIPs) write('filter', place, rule(address));
   if (!writesNodePort(plan)) return;
   const nodePort = `-m addrtype --dst-type LOCAL -m ${protocol} --dport ${port.nodePort}`;
@@ -211,7 +197,7 @@ function writeRejects(plan: PlanBefore124, write: RuleWriter): void {
 /** The rules in shared chains that match packets to a Service port. */
 function writeEntries(plan: PlanBefore124, write: RuleWriter): void {
   const {port} = plan.item;
-  if (!masqueradesInServiceChain(plan.context.version)) {
+  if (!versions.masqueradesInServiceChain(plan.context.version)) {
     for (const rule of clusterIPMasquerades(plan)) write('nat', 'KUBE-SERVICES', rule);
   }
   write('nat', 'KUBE-SERVICES', addressRule(plan, port.clusterIP, {what: 'cluster IP', target: chainName('SVC', port.hash)}));
@@ -228,7 +214,8 @@ function addressRule({item: {port}, text: {protocol, host}}: PlanBefore124, addr
 /** At most one rule. 1.5 writes two: one for masqueradeAll and one for the pod network. */
 function clusterIPMasquerades({item, context}: PlanBefore124): readonly string[] {
   const rules = [clusterIPMasquerade(item, context)];
-  if (context.masqueradeAll && masqueradesTwice(context.version)) rules.push(clusterIPMasquerade(item, {...context, masqueradeAll: false}));
+  if (context.masqueradeAll && versions.masqueradesTwice(context.version))
+    rules.push(clusterIPMasquerade(item, {...context, masqueradeAll: false}));
   return rules.filter(rule => rule !== null);
 }
 
@@ -236,8 +223,8 @@ function writeNodePort({item: {port}, context: {version}, text: {protocol}, exte
   const nodePort = `-p ${protocol} ${comment(port.servicePortName)} -m ${protocol} --dport ${port.nodePort}`;
   const loopback = port.family === 'IPv4' ? '127.0.0.0/8' : '::1/128';
   if (port.externalPolicyLocal) {
-    if (keepsAffinityUnderLocalPolicy(version)) write('nat', 'KUBE-NODEPORTS', `-s ${loopback} ${nodePort} -j KUBE-MARK-MASQ`);
-  } else if (!masqueradesInServiceChain(version)) {
+    if (versions.keepsAffinityUnderLocalPolicy(version)) write('nat', 'KUBE-NODEPORTS', `-s ${loopback} ${nodePort} -j KUBE-MARK-MASQ`);
+  } else if (!versions.masqueradesInServiceChain(version)) {
     write('nat', 'KUBE-NODEPORTS', `${nodePort} -j KUBE-MARK-MASQ`);
   }
   write('nat', 'KUBE-NODEPORTS', `${nodePort} -j ${external}`);
@@ -248,13 +235,13 @@ function writeExternalIP(plan: PlanBefore124, address: string, write: RuleWriter
   const {version} = plan.context;
   const target = isLocal(plan) ? plan.external : chainName('SVC', plan.item.port.hash);
   const rule = externalIPRule(plan, address);
-  if (excludesBridgedExternalIPs(version)) {
+  if (versions.excludesBridgedExternalIPs(version)) {
     if (!isLocal(plan)) write('nat', 'KUBE-SERVICES', `${rule} -j KUBE-MARK-MASQ`);
     write('nat', 'KUBE-SERVICES', `${rule} -m physdev ! --physdev-is-in -m addrtype ! --src-type LOCAL -j ${target}`);
     write('nat', 'KUBE-SERVICES', `${rule} -m addrtype --dst-type LOCAL -j ${target}`);
     return;
   }
-  if (!masqueradesInServiceChain(version) && !isLocal(plan)) write('nat', 'KUBE-SERVICES', externalIPMasquerade(plan, address));
+  if (!versions.masqueradesInServiceChain(version) && !isLocal(plan)) write('nat', 'KUBE-SERVICES', externalIPMasquerade(plan, address));
   write('nat', 'KUBE-SERVICES', `${rule} -j ${target}`);
 }
 
@@ -271,7 +258,7 @@ function externalIPRule({item: {port}, text: {protocol, host}}: PlanBefore124, a
 }
 
 function isLocal({item: {port}, context: {version, gates}}: PlanBefore124): boolean {
-  return port.externalPolicyLocal && appliesPolicyToExternalIPs(version, gates);
+  return port.externalPolicyLocal && versions.appliesPolicyToExternalIPs(version, gates);
 }
 
 /** KUBE-SVC: balances over all endpoints; in 1.22 and 1.23 after the masquerade rules. */
@@ -279,7 +266,7 @@ function writeServiceChain(plan: PlanBefore124, write: RuleWriter): void {
   const {item, context} = plan;
   const {port, endpoints, large} = item;
   const chain = chainName('SVC', port.hash);
-  if (masqueradesInServiceChain(context.version)) for (const rule of masquerades(plan)) write('nat', chain, rule);
+  if (versions.masqueradesInServiceChain(context.version)) for (const rule of masquerades(plan)) write('nat', chain, rule);
   const named = large ? '' : `${comment(port.servicePortName)} `;
   const balancingComment = (): string => named;
   const sticky = countsUnreadyEndpoints(context.version) ? endpoints.reachable : endpoints.cluster;
@@ -323,15 +310,15 @@ function writeLocalChain(plan: PlanBefore124, write: RuleWriter): void {
   const pods = localSource(context);
   if (pods !== null)
     write('nat', chain, `${pods} ${comment('Redirect pods trying to reach external loadbalancer VIP to clusterIP')} -j ${cluster}`);
-  if (cutsShortLocalTraffic(context.version)) {
+  if (versions.cutsShortLocalTraffic(context.version)) {
     write('nat', chain, `${comment(`masquerade LOCAL traffic for ${name} LB IP`)} -m addrtype --src-type LOCAL -j KUBE-MARK-MASQ`);
     write('nat', chain, `${comment(`route LOCAL traffic for ${name} LB IP to service chain`)} -m addrtype --src-type LOCAL -j ${cluster}`);
   }
   if (endpoints.local.length === 0) return write('nat', chain, `${comment(`${name} has no local endpoints`)} -j KUBE-MARK-DROP`);
-  const numbered = numbersBalancingRules(context.version);
+  const numbered = versions.numbersBalancingRules(context.version);
   const named = item.large && !numbered ? '' : `${comment(name)} `;
   const balancingComment = (index: number): string => (numbered ? `${comment(`Balancing rule ${index} for ${name}`)} ` : named);
-  const sticky = keepsAffinityUnderLocalPolicy(context.version) ? endpoints.local : [];
+  const sticky = versions.keepsAffinityUnderLocalPolicy(context.version) ? endpoints.local : [];
   writeBalancing(plan, write, {chain, endpoints: endpoints.local, sticky, affinityComment: named, balancingComment});
 }
 
@@ -354,7 +341,7 @@ function writeBalancing({item, context}: PlanBefore124, write: RuleWriter, balan
       write('nat', chain, `${affinityComment}${affinityMatch(port.affinitySeconds, target, context)} -j ${target}`);
     }
   }
-  const decimals = decimalsOfProbability(context.version);
+  const decimals = versions.decimalsOfProbability(context.version);
   for (const [index, endpoint] of endpoints.entries()) {
     const left = endpoints.length - index;
     const statistic = left > 1 ? `-m statistic --mode random --probability ${probability(left, decimals)} ` : '';
@@ -373,5 +360,5 @@ interface PlanBefore124 {
 
 /** Whether rules for its node port are written at all. */
 function writesNodePort({item: {port}, context}: PlanBefore124): boolean {
-  return port.nodePort !== 0 && !(nodePortsNeedAddress(context.version) && nodePortDestinations(context)?.length === 0);
+  return port.nodePort !== 0 && !(versions.nodePortsNeedAddress(context.version) && nodePortDestinations(context)?.length === 0);
 }

@@ -4,22 +4,12 @@ import {establishedRules} from '../iptables/base-rules.ts';
 import {comment, reject, type RuleWriter} from '../iptables/rule-text.ts';
 import {localSource, ownAddressesInRanges} from '../iptables/service-rules.ts';
 import type {IpvsContext} from './ipvs-context.ts';
-import {
-  admitsHealthChecks,
-  admitsLocalExternalIPs,
-  firewallsInNat,
-  hasIpvsFilter,
-  hasIpvsOutFilter,
-  marksSctpFirst,
-  setName,
-  type SetRole,
-  skipsLoopbackSources,
-} from './ipvs-sets.ts';
+import * as ipvsSets from './ipvs-sets.ts';
 
 interface BaseRuleInput {
   readonly context: IpvsContext;
   /** Whether some Service adds an element to a set: many rules are only written then. */
-  readonly wants: (role: SetRole) => boolean;
+  readonly wants: (role: ipvsSets.SetRole) => boolean;
 }
 
 /**
@@ -33,8 +23,8 @@ export function writeIpvsBaseRules(input: BaseRuleInput, write: RuleWriter): voi
   writeNodePorts(input, write);
   writePostrouting(input, write);
   writeForward(input, write);
-  if (!firewallsInNat(input.context.version)) writeFirewall(input, 'filter', write);
-  if (hasIpvsFilter(input.context.version)) writeIpvsFilter(input, write);
+  if (!ipvsSets.firewallsInNat(input.context.version)) writeFirewall(input, 'filter', write);
+  if (ipvsSets.hasIpvsFilter(input.context.version)) writeIpvsFilter(input, write);
 }
 
 /** The chains that exist whether they contain rules or not: `[table, chain]`. */
@@ -45,7 +35,7 @@ export function ipvsBaseRuleChains({version}: IpvsContext): readonly (readonly [
     ['nat', 'KUBE-NODE-PORT'],
     ['nat', 'KUBE-LOAD-BALANCER'],
     ['nat', 'KUBE-MARK-MASQ'],
-    ...(firewallsInNat(version)
+    ...(ipvsSets.firewallsInNat(version)
       ? ([['nat', 'KUBE-FIREWALL']] as const)
       : ([
           ['filter', 'KUBE-PROXY-FIREWALL'],
@@ -53,14 +43,15 @@ export function ipvsBaseRuleChains({version}: IpvsContext): readonly (readonly [
         ] as const)),
     ['filter', 'KUBE-FORWARD'],
     ['filter', 'KUBE-NODE-PORT'],
-    ...(hasIpvsFilter(version) ? [['filter', 'KUBE-IPVS-FILTER'] as const] : []),
-    ...(hasIpvsOutFilter(version) ? [['filter', 'KUBE-IPVS-OUT-FILTER'] as const] : []),
+    ...(ipvsSets.hasIpvsFilter(version) ? [['filter', 'KUBE-IPVS-FILTER'] as const] : []),
+    ...(ipvsSets.hasIpvsOutFilter(version) ? [['filter', 'KUBE-IPVS-OUT-FILTER'] as const] : []),
   ];
 }
 
 /** Drops packets from the node to load-balancer addresses whose source ranges exclude it. The only chain with rules of Services. */
 export function outFilterRules(port: ServicePort, context: IpvsContext): readonly string[] {
-  if (!hasIpvsOutFilter(context.version) || port.sourceRanges.length === 0 || ownAddressesInRanges(port, context).length > 0) return [];
+  if (!ipvsSets.hasIpvsOutFilter(context.version) || port.sourceRanges.length === 0 || ownAddressesInRanges(port, context).length > 0)
+    return [];
   const length = bitsOf(context.family);
   const number = protocolNumbers[port.protocol];
   return [...new Set(port.loadBalancerVIPs)].map(
@@ -77,23 +68,23 @@ function writeJumps({context: {version}}: BaseRuleInput, write: RuleWriter): voi
   jump('nat', 'POSTROUTING', 'kubernetes postrouting rules', 'KUBE-POSTROUTING');
   const access = 'kubernetes ipvs access filter';
   const firewall = 'kube-proxy firewall rules';
-  const filters = !firewallsInNat(version);
-  if (hasIpvsFilter(version)) jump('filter', 'INPUT', access, 'KUBE-IPVS-FILTER');
+  const filters = !ipvsSets.firewallsInNat(version);
+  if (ipvsSets.hasIpvsFilter(version)) jump('filter', 'INPUT', access, 'KUBE-IPVS-FILTER');
   if (filters) jump('filter', 'INPUT', firewall, 'KUBE-PROXY-FIREWALL');
   jump('filter', 'INPUT', 'kubernetes health check rules', 'KUBE-NODE-PORT');
   if (filters) jump('filter', 'FORWARD', firewall, 'KUBE-PROXY-FIREWALL');
   jump('filter', 'FORWARD', 'kubernetes forwarding rules', 'KUBE-FORWARD');
-  if (hasIpvsOutFilter(version)) jump('filter', 'OUTPUT', access, 'KUBE-IPVS-OUT-FILTER');
+  if (ipvsSets.hasIpvsOutFilter(version)) jump('filter', 'OUTPUT', access, 'KUBE-IPVS-OUT-FILTER');
 }
 
-function inSet({context}: BaseRuleInput, role: SetRole, directions: string): string {
-  return `-m set --match-set ${setName(role, context.family)} ${directions}`;
+function inSet({context}: BaseRuleInput, role: ipvsSets.SetRole, directions: string): string {
+  return `-m set --match-set ${ipvsSets.setName(role, context.family)} ${directions}`;
 }
 
 function writeServices(input: BaseRuleInput, write: RuleWriter): void {
   const {context, wants} = input;
   const rule = (text: string): void => write('nat', 'KUBE-SERVICES', text);
-  if (skipsLoopbackSources(context.version)) rule(`-s ${context.family === 'IPv4' ? '127.0.0.0/8' : '::1/128'} -j RETURN`);
+  if (ipvsSets.skipsLoopbackSources(context.version)) rule(`-s ${context.family === 'IPv4' ? '127.0.0.0/8' : '::1/128'} -j RETURN`);
   if (wants('KUBE-LOAD-BALANCER'))
     rule(`${comment('Kubernetes service lb portal')} ${inSet(input, 'KUBE-LOAD-BALANCER', 'dst,dst')} -j KUBE-LOAD-BALANCER`);
   if (wants('KUBE-CLUSTER-IP')) rule(clusterIPMasquerade(input));
@@ -128,7 +119,7 @@ function clusterIPMasquerade(input: BaseRuleInput): string {
 }
 
 function writeLoadBalancer(input: BaseRuleInput, write: RuleWriter): void {
-  if (firewallsInNat(input.context.version)) writeFirewall(input, 'nat', write);
+  if (ipvsSets.firewallsInNat(input.context.version)) writeFirewall(input, 'nat', write);
   if (input.wants('KUBE-LOAD-BALANCER-LOCAL')) {
     const text = comment('Kubernetes service load balancer ip + port with externalTrafficPolicy=local');
     write('nat', 'KUBE-LOAD-BALANCER', `${text} ${inSet(input, 'KUBE-LOAD-BALANCER-LOCAL', 'dst,dst')} -j RETURN`);
@@ -145,12 +136,12 @@ const nodePortSets = [
 
 function writeNodePorts(input: BaseRuleInput, write: RuleWriter): void {
   for (const {protocol, suffix, directions, kind} of nodePortSets) {
-    const rule = (role: SetRole, purpose: string, target: string): void => {
+    const rule = (role: ipvsSets.SetRole, purpose: string, target: string): void => {
       const text = comment(`Kubernetes nodeport ${protocol} port ${purpose}${kind}`);
       if (input.wants(role))
         write('nat', 'KUBE-NODE-PORT', `-p ${protocol.toLowerCase()} ${text} ${inSet(input, role, directions)} -j ${target}`);
     };
-    const marksFirst = protocol === 'SCTP' && marksSctpFirst(input.context.version);
+    const marksFirst = protocol === 'SCTP' && ipvsSets.marksSctpFirst(input.context.version);
     if (marksFirst) rule(`KUBE-NODE-PORT-${suffix}`, 'for masquerade purpose', 'KUBE-MARK-MASQ');
     rule(`KUBE-NODE-PORT-LOCAL-${suffix}`, 'with externalTrafficPolicy=local', 'RETURN');
     if (!marksFirst) rule(`KUBE-NODE-PORT-${suffix}`, 'for masquerade purpose', 'KUBE-MARK-MASQ');
@@ -203,7 +194,7 @@ function writeIpvsFilter(input: BaseRuleInput, write: RuleWriter): void {
   const rule = (text: string): void => write('filter', 'KUBE-IPVS-FILTER', text);
   for (const role of ['KUBE-LOAD-BALANCER', 'KUBE-CLUSTER-IP', 'KUBE-EXTERNAL-IP'] as const)
     rule(`${inSet(input, role, 'dst,dst')} -j RETURN`);
-  if (admitsLocalExternalIPs(version)) rule(`${inSet(input, 'KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')} -j RETURN`);
-  if (admitsHealthChecks(version)) rule(`${inSet(input, 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j RETURN`);
+  if (ipvsSets.admitsLocalExternalIPs(version)) rule(`${inSet(input, 'KUBE-EXTERNAL-IP-LOCAL', 'dst,dst')} -j RETURN`);
+  if (ipvsSets.admitsHealthChecks(version)) rule(`${inSet(input, 'KUBE-HEALTH-CHECK-NODE-PORT', 'dst')} -j RETURN`);
   rule(`-m conntrack --ctstate NEW ${inSet(input, 'KUBE-IPVS-IPS', 'dst')} ${reject(family)}`);
 }

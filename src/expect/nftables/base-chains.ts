@@ -5,15 +5,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {serviceRanges} from '../cluster/service-range.ts';
 import type {NodeContext} from '../node-context.ts';
 import {localhostCounter, localhostRejectChain, localhostRejectMap, rejectedOnLocalhost} from './nft-names.ts';
-import {
-  checksClusterIPs,
-  dropsUnallocated,
-  hasFirewallChains,
-  hasPreDNATChains,
-  matchesInterfaceName,
-  rewritesInServiceChain,
-  splitsEndpointsCheck,
-} from './nft-versions.ts';
+import * as versions from './nft-versions.ts';
 import {mergeAddresses} from '../../parse/nftables/address-list.ts';
 
 /** A chain that does not belong to one Service. */
@@ -31,7 +23,7 @@ export function nftBaseRuleChains(context: NodeContext): readonly BaseRuleChain[
 
 function baseChains({version}: NodeContext): readonly BaseRuleChain[] {
   return [
-    ...(version.minor <= 29 ? filters129 : hasPreDNATChains(version) ? filters : filters130),
+    ...(version.minor <= 29 ? filters129 : versions.hasPreDNATChains(version) ? filters : filters130),
     base('nat-prerouting', ['nat', 'prerouting', -100], ['jump services']),
     base('nat-output', ['nat', 'output', -100], ['jump services']),
     base('nat-postrouting', ['nat', 'postrouting', 100], ['jump masquerading']),
@@ -76,9 +68,9 @@ const filters129: readonly BaseRuleChain[] = [
 
 /** Base chains of other versions, which an upgrade or a downgrade leaves behind: their rules jump to the same chains. */
 export function formerChains(context: NodeContext): readonly BaseRuleChain[] {
-  const [own, others] = hasPreDNATChains(context.version) ? [filters, filters130] : [filters130, filters];
+  const [own, others] = versions.hasPreDNATChains(context.version) ? [filters, filters130] : [filters130, filters];
   const former = others.filter(({name}) => !own.some(chain => chain.name === name));
-  return rewritesInServiceChain(context.version) ? [...former, markChain(context)] : former;
+  return versions.rewritesInServiceChain(context.version) ? [...former, markChain(context)] : former;
 }
 
 function chain(name: string, rules: readonly string[]): BaseRuleChain {
@@ -101,7 +93,7 @@ function checkChains(context: NodeContext): readonly BaseRuleChain[] {
   const refusals = `${entryKey(context)} vmap @no-endpoint-services`;
   const nodePorts = `${nodePortMatch(context)} meta l4proto . th dport vmap @no-endpoint-nodeports`;
   const local = context.nodePortCIDRs === null ? 'fib daddr type local ' : '';
-  const checks = splitsEndpointsCheck(context.version)
+  const checks = versions.splitsEndpointsCheck(context.version)
     ? [chain('nodeport-endpoints-check', [nodePorts, ...localhostCheck(context)]), chain('service-endpoints-check', [refusals])]
     : [chain('endpoints-check', [refusals, local + nodePorts])];
   return [...checks, ...clusterIPsCheck(context), chain('reject-chain', ['reject']), ...localhostChains(context)];
@@ -123,7 +115,7 @@ function localhostChains(context: NodeContext): readonly BaseRuleChain[] {
 function clusterIPsCheck({family, version, serviceRanges = []}: NodeContext): readonly BaseRuleChain[] {
   const rule = `${ipWord(family)} daddr @cluster-ips reject${nftComment('Reject traffic to invalid ports of ClusterIPs')}`;
   const unallocated = serviceRanges.length === 0 ? [] : [serviceRangeRule(family, serviceRanges)];
-  return checksClusterIPs(version) ? [chain('cluster-ips-check', [rule, ...unallocated])] : [];
+  return versions.checksClusterIPs(version) ? [chain('cluster-ips-check', [rule, ...unallocated])] : [];
 }
 
 /** The rule of cluster-ips-check that drops packets to addresses of the Service range that no Service has. */
@@ -146,7 +138,7 @@ function services(context: NodeContext): BaseRuleChain {
 }
 
 function clusterIPMark(context: NodeContext): readonly string[] {
-  if (!rewritesInServiceChain(context.version)) return [];
+  if (!versions.rewritesInServiceChain(context.version)) return [];
   const ip = ipWord(context.family);
   const daddr = `${ip} daddr @cluster-ips`;
   if (context.masqueradeAll) return [`${daddr} ${setMarkStatement(context)}${nftComment('masquerade all clusterIP traffic')}`];
@@ -158,7 +150,7 @@ function clusterIPMark(context: NodeContext): readonly string[] {
 function masquerade(context: NodeContext): readonly BaseRuleChain[] {
   const {family, version, mark} = context;
   const ip = ipWord(family);
-  if (rewritesInServiceChain(version))
+  if (versions.rewritesInServiceChain(version))
     return [
       chain('masquerading', [
         `meta mark & ${mark} != 0x00000000 meta mark set meta mark ^ ${mark} masquerade fully-random`,
@@ -176,7 +168,7 @@ function markChain(context: NodeContext): BaseRuleChain {
 function firewall(context: NodeContext): readonly BaseRuleChain[] {
   const {family, version, invalidDrop} = context;
   const key = entryKey(context);
-  if (hasFirewallChains(version)) return [chain('firewall-check', [`${key} vmap @firewall-ips`])];
+  if (versions.hasFirewallChains(version)) return [chain('firewall-check', [`${key} vmap @firewall-ips`])];
   return [
     chain('forward', invalidDrop ? ['ct state invalid drop'] : []),
     chain('firewall-check', [`${key} @firewall jump firewall-allow-check`]),
@@ -194,7 +186,7 @@ interface DroppedRangesInput {
 
 /** The networks whose unallocated addresses a kube-proxy in nftables mode drops packets to; undefined where they are not known. */
 export function droppedRanges({api, config, family, table}: DroppedRangesInput): readonly string[] | undefined {
-  if (!dropsUnallocated(config.version.value, config.featureGates.value)) return [];
+  if (!versions.dropsUnallocated(config.version.value, config.featureGates.value)) return [];
   return serviceRanges(api, family) ?? rangesInTable(table);
 }
 
@@ -219,7 +211,7 @@ interface DetectorWriter<Result> {
 
 /** Writes the match for traffic of this node's pods, or for all other traffic; null if kube-proxy cannot detect pods (`detectsPods`). */
 export function detects<Result>({detector, version}: NodeContext, local: boolean, writer: DetectorWriter<Result>): Result | null {
-  const link = matchesInterfaceName(version) ? 'iifname' : 'iif';
+  const link = versions.matchesInterfaceName(version) ? 'iifname' : 'iif';
   switch (detector.kind) {
     case 'cidr':
       return writer.source(detector.cidr, !local);
