@@ -14,10 +14,9 @@ import {namespacedName} from '../model/text.ts';
 import type {AgentResult, SeenVersions} from '../model/node-result.ts';
 import type {Report} from '../model/report.ts';
 import type {ApiObjects, Problem} from '../model/snapshot.ts';
-import type {EndpointSliceObject, NodeObject, PodObject, ServiceObject} from '../model/api-objects.ts';
+import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import {ClusterReader} from '../collect/cluster/cluster-reader.ts';
 import {readServiceCIDRs, type ServiceObjects, readConfigMaps} from '../collect/cluster/read-cluster.ts';
-import {endpointSliceShape, nodeShape, podShape, serviceShape} from '../collect/objects/api-shapes.ts';
 
 export interface SelfCheckOptions {
   readonly api: KubeApi;
@@ -247,7 +246,7 @@ interface NodeObjects {
 async function readNodeObjects(api: KubeApi, node: string): Promise<NodeObjects> {
   const reader = new ClusterReader(api, {anyFailure: true});
   const [own, pods, configMaps, serviceCIDRs] = await Promise.all([
-    reader.get<NodeObject>({path: `/api/v1/nodes/${encodeURIComponent(node)}`, query: fromCache, shape: nodeShape, remedy}),
+    reader.get({of: 'nodes', path: `/api/v1/nodes/${encodeURIComponent(node)}`, query: fromCache, remedy}),
     readPods(reader, node),
     readConfigMaps(reader, {remedy, query: fromCache}),
     readServiceCIDRs(reader, fromCache),
@@ -267,12 +266,12 @@ function isOfK3s({metadata: {annotations = {}}}: NodeObject): boolean {
 
 async function readServers(reader: ClusterReader): Promise<readonly NodeObject[]> {
   const query = {...fromCache, labelSelector: 'node-role.kubernetes.io/control-plane'};
-  return (await reader.list<NodeObject>({path: '/api/v1/nodes', query, shape: nodeShape, remedy})) ?? [];
+  return (await reader.list({of: 'nodes', path: '/api/v1/nodes', query, remedy})) ?? [];
 }
 
 function readPods(reader: ClusterReader, node: string): Promise<readonly PodObject[] | null> {
   const query = {...fromCache, fieldSelector: `spec.nodeName=${node}`};
-  return reader.list<PodObject>({path: '/api/v1/namespaces/kube-system/pods', query, shape: podShape, remedy, isMinor: true});
+  return reader.list({of: 'pods', path: '/api/v1/namespaces/kube-system/pods', query, remedy, isMinor: true});
 }
 
 /**
@@ -284,15 +283,15 @@ async function lookUpServices(api: KubeApi, services: readonly ServiceName[]): P
   const lists = [...Map.groupBy(services, ({namespace}) => namespace)].map(([namespace, own]) => {
     const [place, names] = [`namespaces/${encodeURIComponent(namespace)}`, own.map(({name}) => name)];
     return Promise.all([
-      reader.list<ServiceObject>({
+      reader.list({
+        of: 'services',
         path: `/api/v1/${place}/services`,
         query: names.length === 1 ? {fieldSelector: `metadata.name=${names.join()}`} : {},
-        shape: serviceShape,
         remedy: '',
       }),
-      reader.list<EndpointSliceObject>({
+      reader.list({
+        of: 'endpointSlices',
         path: `/apis/discovery.k8s.io/v1/${place}/endpointslices`,
-        shape: endpointSliceShape,
         remedy: '',
         query: {labelSelector: `kubernetes.io/service-name in (${names.join()})`},
       }),

@@ -3,36 +3,15 @@ import {existsSync, globSync, readdirSync} from 'node:fs';
 import {basename, dirname, join, resolve} from 'node:path';
 import process from 'node:process';
 import type {Readable} from 'node:stream';
-import type {
-  ConfigMapObject,
-  EndpointSliceObject,
-  EndpointsObject,
-  NodeObject,
-  PodObject,
-  NetworkPolicyObject,
-  ServiceCIDRObject,
-  ServiceObject,
-} from '../../model/api-objects.ts';
 import {serviceNameLabel} from '../../model/endpoint.ts';
 import {append, pushTo} from '../../model/lists.ts';
-import {type ApiObjects, isServiceList, type NodeDump, type Problem, type Snapshot} from '../../model/snapshot.ts';
+import type {ApiObjects, NodeDump, Problem, Snapshot} from '../../model/snapshot.ts';
 import {errorText, namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
 import {attempt, parseJson} from '../../parse/attempt.ts';
 import {plainText} from '../../parse/lines.ts';
 import {answerOfText, noDump, snapshotOfText} from '../../parse/pasted/split-text.ts';
-import {
-  configMapShape,
-  endpointSliceShape,
-  endpointsShape,
-  nodeShape,
-  podShape,
-  networkPolicyShape,
-  serviceCIDRShape,
-  serviceShape,
-  dropGarbage,
-  type Shape,
-  usableItems,
-} from '../objects/api-shapes.ts';
+import {ofServices} from '../cluster/cluster-reader.ts';
+import {dropGarbage, type ListName, type ObjectOf, type Shape, shapes, usableItems} from '../objects/api-shapes.ts';
 import {maxSizeOf, readFileOrPipe} from '../text-file.ts';
 import {archiveFiles, type BundleFiles, defaultArchiveLimit, directoryFiles, isDirectory, mebibytes} from './bundle-files.ts';
 import {historyFile, readHistory, type ReadRecord, readSnapshotRecord} from './snapshot-record.ts';
@@ -132,31 +111,31 @@ async function readAll(stream: Readable, limit: number): Promise<Buffer> {
 const maxText = constants.MAX_STRING_LENGTH;
 
 async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot> {
-  const list = <T extends {readonly metadata: {readonly name: string}}>(name: keyof ApiObjects, shape: Shape): ApiList<T> => {
+  const list = <Name extends ListName>(name: Name): ApiList<ObjectOf<Name>> => {
     const file = `api/${name.toLowerCase()}.json`;
     const size = files.sizeOf(file);
     const read =
       size > constants.MAX_STRING_LENGTH
         ? unusable(`${file} was not read: ${tooLargeText(size)}`)
-        : readApiList<T>(file, () => files.readText(file), shape);
+        : readApiList<ObjectOf<Name>>(file, () => files.readText(file), shapes[name]);
     if (read.items !== null) return read;
     const remedy = 'Write the file again: nothing of it was read.';
-    return {...read, problems: read.problems.map(problem => ({...problem, remedy, ...(isServiceList(name) ? {list: name} : {})}))};
+    return {...read, problems: read.problems.map(problem => ({...problem, remedy, ...ofServices(name)}))};
   };
   const record = readSnapshotRecord(files.read('snapshot.json'));
   const nodes = nodeDumps(files, record);
   // The largest list is the first: garbage is collected while it is parsed, which visits the objects that exist.
-  const endpointSlices = list<EndpointSliceObject>('endpointSlices', endpointSliceShape);
+  const endpointSlices = list('endpointSlices');
   // Only now, because until then the text of the list takes memory too.
   const dumpRead = readLargeDump(files, nodes);
-  const services = list<ServiceObject>('services', serviceShape);
-  const endpoints = list<EndpointsObject>('endpoints', endpointsShape);
+  const services = list('services');
+  const endpoints = list('endpoints');
   const others = {
-    nodes: list<NodeObject>('nodes', nodeShape),
-    pods: list<PodObject>('pods', podShape),
-    configMaps: list<ConfigMapObject>('configMaps', configMapShape),
-    serviceCIDRs: list<ServiceCIDRObject>('serviceCIDRs', serviceCIDRShape),
-    networkPolicies: list<NetworkPolicyObject>('networkPolicies', networkPolicyShape),
+    nodes: list('nodes'),
+    pods: list('pods'),
+    configMaps: list('configMaps'),
+    serviceCIDRs: list('serviceCIDRs'),
+    networkPolicies: list('networkPolicies'),
   };
   const problems = [services, endpointSlices, endpoints, ...Object.values(others)].flatMap(read => read.problems);
   const isBlank = others.nodes.items?.length === 0 && nodes.length > 0;
@@ -266,11 +245,7 @@ interface ApiList<T> {
  * content of the file, which is not kept, because it can be larger than the objects.
  * @internal
  */
-export function readApiList<T extends {readonly metadata: {readonly name: string}}>(
-  file: string,
-  read: () => string | null,
-  shape: Shape,
-): ApiList<T> {
+export function readApiList<T>(file: string, read: () => string | null, shape: Shape): ApiList<T> {
   const {parsed, size} = parsedContent(read());
   if (size >= largeSize) dropGarbage();
   if (parsed === null) return unusable();

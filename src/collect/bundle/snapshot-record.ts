@@ -2,7 +2,7 @@ import {type ApiObjects, isServiceList, type Problem, type UnreadNode} from '../
 import {readFields, readJson} from '../../parse/attempt.ts';
 import type {ReadTime, RecordedHistory, StateChange} from '../../model/state-history.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
-import {endpointSliceShape, serviceShape, usableItems} from '../objects/api-shapes.ts';
+import {usableItems, shapes} from '../objects/api-shapes.ts';
 
 /** The content of `snapshot.json` of a bundle: when and how it was captured, and what could not be read. */
 export interface SnapshotRecord {
@@ -166,8 +166,8 @@ function isChange(value: unknown): value is StateChange {
 function isUsable(kind: StateChange['kind'], object: unknown): boolean {
   const {items} =
     kind === 'Service'
-      ? usableItems<ServiceObject>(historyFile, [object], serviceShape)
-      : usableItems<EndpointSliceObject>(historyFile, [object], endpointSliceShape);
+      ? usableItems<ServiceObject>(historyFile, [object], shapes.services)
+      : usableItems<EndpointSliceObject>(historyFile, [object], shapes.endpointSlices);
   return items.length === 1;
 }
 

@@ -1,9 +1,9 @@
 import type {ObjectMeta} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import {append} from '../../model/lists.ts';
-import type {Problem, ServiceList} from '../../model/snapshot.ts';
+import {isServiceList, type Problem} from '../../model/snapshot.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import {type Shape, usableItems} from '../objects/api-shapes.ts';
+import {type ListName, type ObjectOf, shapes, usableItems} from '../objects/api-shapes.ts';
 
 /** Which Services and slices to read. */
 export type ClusterScope =
@@ -29,11 +29,17 @@ export class ClusterReader {
   }
 
   /** Null where the list may not be read, or the API server has no such resource. */
-  async list<T>({path, query, shape, isOptional, onNotServed, ...what}: Listed): Promise<readonly T[] | null> {
+  async list<Name extends ListName>({
+    path,
+    query,
+    isOptional,
+    onNotServed,
+    ...what
+  }: Listed<Name>): Promise<readonly ObjectOf<Name>[] | null> {
     try {
       const {items, resourceVersion} = await this.#api.list<unknown>(path, query);
       if (resourceVersion !== '') this.versions.set(listKey(path, query), resourceVersion);
-      const usable = usableItems<T>(path, items, shape);
+      const usable = usableItems<ObjectOf<Name>>(path, items, shapes[what.of]);
       append(
         this.problems,
         usable.problems.map(problem => ({...problem, remedy: 'Correct the object. All others were checked.'})),
@@ -47,12 +53,12 @@ export class ClusterReader {
   }
 
   /** As a list of one; empty if it does not exist. */
-  async get<T>({path, query, shape, ...what}: Listed): Promise<readonly T[] | null> {
+  async get<Name extends ListName>({path, query, ...what}: Listed<Name>): Promise<readonly ObjectOf<Name>[] | null> {
     try {
-      const usable = usableItems<T>(path, [await this.#api.get<unknown>(path, query)], shape);
+      const usable = usableItems<ObjectOf<Name>>(path, [await this.#api.get<unknown>(path, query)], shapes[what.of]);
       append(
         this.problems,
-        usable.problems.map(problem => (what.list === undefined ? problem : {...problem, list: what.list})),
+        usable.problems.map(problem => ({...problem, ...ofServices(what.of)})),
       );
       // It exists, and what it says is not known.
       return usable.leftOut.length > 0 ? null : usable.items;
@@ -63,7 +69,7 @@ export class ClusterReader {
     }
   }
 
-  #keep(error: unknown, {list, remedy, isMinor}: Pick<Listed, 'list' | 'remedy' | 'isMinor'>): void {
+  #keep(error: unknown, {of, remedy, isMinor}: Pick<Listed<ListName>, 'of' | 'remedy' | 'isMinor'>): void {
     if (!(error instanceof ApiError)) throw error;
     if (!this.#anyFailure && (error.status === null || error.status === 401)) throw error;
     const whatToDo = error.status === 403 ? remedy : 'Try again. Everything that could be read was checked.';
@@ -72,17 +78,20 @@ export class ClusterReader {
       remedy: whatToDo,
       ...(isMinor ? {isMinor: true} : {}),
       ...(error.status === 403 ? {isPermanent: true as const} : {}),
-      ...(list === undefined ? {} : {list}),
+      ...ofServices(of),
     });
   }
 }
 
-interface Listed {
+/** A problem with one of the lists that Services are made of names it. */
+export function ofServices(list: ListName): Pick<Problem, 'list'> {
+  return isServiceList(list) ? {list} : {};
+}
+
+interface Listed<Name extends ListName> {
+  readonly of: Name;
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
-  readonly shape: Shape;
-  /** The list that it is a part of, for its problem. */
-  readonly list?: ServiceList;
   /** The remedy for a missing permission. */
   readonly remedy: string;
   /** The run is complete without it. */

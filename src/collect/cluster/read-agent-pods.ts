@@ -1,12 +1,11 @@
 import {ciliumConfigMap, isCiliumAgent} from '../../model/proxy-config.ts';
-import type {ConfigMapObject, NodeObject, PodObject} from '../../model/api-objects.ts';
+import type {NodeObject, PodObject} from '../../model/api-objects.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
 import {type AgentPlace, defaultAgentPort} from '../agents/agent-tokens.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import type {NodeInfo} from '../node/transport.ts';
-import {configMapShape, podShape} from '../objects/api-shapes.ts';
 import {agentsOn} from '../transports/host-agents.ts';
 import {ClusterReader} from './cluster-reader.ts';
 import {portsOfPod} from '../../expect/node-context.ts';
@@ -75,7 +74,7 @@ export async function readCiliumSettings(api: KubeApi, pods: readonly PodObject[
   const path = `/api/v1/namespaces/${namespace}/configmaps/${ciliumConfigMap}`;
   const remedy = `Get the right to read ConfigMap ${ciliumConfigMap}; without it, what the agents serve shows their settings.`;
   const reader = new ClusterReader(api, {anyFailure: true});
-  const configMaps = await reader.get<ConfigMapObject>({path, shape: configMapShape, remedy, isMinor: true});
+  const configMaps = await reader.get({of: 'configMaps', path, remedy, isMinor: true});
   return {configMaps: configMaps ?? [], problems: reader.problems};
 }
 
@@ -107,7 +106,7 @@ async function readOtherNamespaces(reader: ClusterReader): Promise<readonly PodO
 
 function listPods(reader: ClusterReader, namespace: string, query: Readonly<Record<string, string>>): Promise<readonly PodObject[] | null> {
   const remedy = `Get the right to list pods of ${namespace} ("kubectl svc-trace access" prints the Role for it), or use --transport ssh.`;
-  return reader.list<PodObject>({path: `/api/v1/namespaces/${namespace}/pods`, query, shape: podShape, remedy, isMinor: true});
+  return reader.list({of: 'pods', path: `/api/v1/namespaces/${namespace}/pods`, query, remedy, isMinor: true});
 }
 
 function withoutAgent(nodes: readonly string[], pods: readonly PodObject[]): readonly string[] {
@@ -151,7 +150,7 @@ export function nodeInfos(names: readonly string[], objects: readonly NodeObject
 export async function readAgents(reader: ClusterReader, {namespace, selector}: AgentPlace): Promise<ReadonlyMap<string, PodObject> | null> {
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;
   const remedy = `Get the right to list pods of ${namespace} ("kubectl svc-trace access --agents" prints the Role for it).`;
-  const pods = await reader.list<PodObject>({path, query: {labelSelector: selector}, shape: podShape, remedy});
+  const pods = await reader.list({of: 'pods', path, query: {labelSelector: selector}, remedy});
   if (pods === null) return null;
   const best = [...podsByNode(pods)].flatMap(([node, own]) => {
     const [first] = own.toSorted((a, b) => rankOf(a) - rankOf(b));

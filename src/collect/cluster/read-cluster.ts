@@ -1,30 +1,10 @@
 import pLimit from 'p-limit';
-import {
-  type ConfigMapObject,
-  type EndpointSliceObject,
-  type EndpointsObject,
-  type NodeObject,
-  type PodObject,
-  type NetworkPolicyObject,
-  type ServiceCIDRObject,
-  type ServiceObject,
-  selectorText,
-} from '../../model/api-objects.ts';
+import {type PodObject, type ServiceObject, selectorText} from '../../model/api-objects.ts';
 import type {ServiceName} from '../../model/finding.ts';
 import {systemConfigMaps} from '../../model/proxy-config.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
-import {
-  configMapShape,
-  endpointSliceShape,
-  endpointsShape,
-  nodeShape,
-  podShape,
-  networkPolicyShape,
-  serviceCIDRShape,
-  serviceShape,
-  type Shape,
-} from '../objects/api-shapes.ts';
+import type {ObjectOf} from '../objects/api-shapes.ts';
 import {ClusterReader, type ClusterScope} from './cluster-reader.ts';
 
 export interface ClusterReading {
@@ -81,84 +61,78 @@ export async function readServices(scope: ClusterScope, reader: ClusterReader): 
   return {
     services,
     endpointSlices,
-    endpoints: served ? null : await readNamed<EndpointsObject>(scope, reader, {list: 'endpoints', shape: endpointsShape}),
+    endpoints: served ? null : await readNamed(scope, reader, 'endpoints'),
   };
 }
 
 /** As `readServices`, without slices. */
 export function readServiceObjects(scope: ClusterScope, reader: ClusterReader): Promise<readonly ServiceObject[] | null> {
-  return readNamed(scope, reader, {list: 'services', shape: serviceShape});
+  return readNamed(scope, reader, 'services');
 }
 
 /** Services, or objects that have the name of their Service. */
-async function readNamed<T>(
+async function readNamed<Name extends 'services' | 'endpoints'>(
   scope: ClusterScope,
   reader: ClusterReader,
-  {list, shape}: {readonly list: 'services' | 'endpoints'; readonly shape: Shape},
-): Promise<readonly T[] | null> {
-  const what = {list, shape, remedy: askForRights('get and list', list)};
-  if (scope.kind !== 'services') return joined(places(scope).map(place => reader.list<T>({...what, path: `/api/v1${place}/${list}`})));
+  of: Name,
+): Promise<readonly ObjectOf<Name>[] | null> {
+  const what = {of, remedy: askForRights('get and list', of)};
+  if (scope.kind !== 'services') return joined(places(scope).map(place => reader.list({...what, path: `/api/v1${place}/${of}`})));
   return joined(
     each(scope.services, ({namespace, name}) =>
-      reader.get<T>({...what, path: `/api/v1${placeOf(namespace)}/${list}/${encodeURIComponent(name)}`}),
+      reader.get({...what, path: `/api/v1${placeOf(namespace)}/${of}/${encodeURIComponent(name)}`}),
     ),
   );
 }
 
 const slicesRoot = '/apis/discovery.k8s.io/v1';
 
-function readSlices(scope: ClusterScope, reader: ClusterReader, onNotServed: () => void): Promise<readonly EndpointSliceObject[] | null> {
+function readSlices(scope: ClusterScope, reader: ClusterReader, onNotServed: () => void): Promise<ApiObjects['endpointSlices']> {
   const what = {
-    list: 'endpointSlices' as const,
-    shape: endpointSliceShape,
+    of: 'endpointSlices' as const,
     remedy: askForRights('list', 'endpointslices.discovery.k8s.io'),
     onNotServed,
   };
   const pathIn = (place: string): string => `${slicesRoot}${place}/endpointslices`;
-  if (scope.kind !== 'services')
-    return joined(places(scope).map(place => reader.list<EndpointSliceObject>({...what, path: pathIn(place)})));
+  if (scope.kind !== 'services') return joined(places(scope).map(place => reader.list({...what, path: pathIn(place)})));
   return joined(
     each(scope.services, ({namespace, name}) => {
       const query = {labelSelector: `kubernetes.io/service-name=${name}`};
-      return reader.list<EndpointSliceObject>({...what, path: pathIn(placeOf(namespace)), query});
+      return reader.list({...what, path: pathIn(placeOf(namespace)), query});
     }),
   );
 }
 
-export function readNodes(reader: ClusterReader): Promise<readonly NodeObject[] | null> {
-  return reader.list<NodeObject>({path: '/api/v1/nodes', shape: nodeShape, remedy: askForRights('list', 'nodes')});
+export function readNodes(reader: ClusterReader): Promise<ApiObjects['nodes']> {
+  return reader.list({of: 'nodes', path: '/api/v1/nodes', remedy: askForRights('list', 'nodes')});
 }
 
 /** Those with settings of kube-proxy. */
 export function readConfigMaps(
   reader: ClusterReader,
   how: {readonly remedy: string; readonly query?: Readonly<Record<string, string>>},
-): Promise<readonly ConfigMapObject[] | null> {
-  const what = {...how, shape: configMapShape, isMinor: true};
-  return joined(
-    systemConfigMaps.map(name => reader.get<ConfigMapObject>({...what, path: `/api/v1/namespaces/kube-system/configmaps/${name}`})),
-  );
+): Promise<ApiObjects['configMaps']> {
+  const what = {...how, of: 'configMaps' as const, isMinor: true};
+  return joined(systemConfigMaps.map(name => reader.get({...what, path: `/api/v1/namespaces/kube-system/configmaps/${name}`})));
 }
 
 /** Served from 1.33 on. One rule of nftables mode follows from them, and nothing else: that they may not be read is no problem. */
 export function readServiceCIDRs(
   reader: ClusterReader,
   query?: Readonly<Record<string, string>>,
-): Promise<readonly ServiceCIDRObject[] | null> {
-  const what = {shape: serviceCIDRShape, remedy: askForRights('list', 'servicecidrs.networking.k8s.io'), isOptional: true};
+): Promise<readonly ObjectOf<'serviceCIDRs'>[] | null> {
+  const what = {of: 'serviceCIDRs' as const, remedy: askForRights('list', 'servicecidrs.networking.k8s.io'), isOptional: true};
   const path = '/apis/networking.k8s.io/v1/servicecidrs';
-  return reader.list<ServiceCIDRObject>({...what, path, onNotServed: () => {}, ...(query === undefined ? {} : {query})});
+  return reader.list({...what, path, onNotServed: () => {}, ...(query === undefined ? {} : {query})});
 }
 
 /** What ST113 alone needs: that they may not be read is no problem. */
-function readNetworkPolicies(scope: ClusterScope, reader: ClusterReader): Promise<readonly NetworkPolicyObject[] | null> {
-  const what = {shape: networkPolicyShape, remedy: askForRights('list', 'networkpolicies.networking.k8s.io'), isOptional: true};
+function readNetworkPolicies(scope: ClusterScope, reader: ClusterReader): Promise<readonly ObjectOf<'networkPolicies'>[] | null> {
+  const what = {of: 'networkPolicies' as const, remedy: askForRights('list', 'networkpolicies.networking.k8s.io'), isOptional: true};
   const within =
     scope.kind === 'services' ? [...new Set(scope.services.map(({namespace}) => namespace))].map(name => placeOf(name)) : places(scope);
   return joined(
-    within.map(place =>
-      reader.list<NetworkPolicyObject>({...what, path: `/apis/networking.k8s.io/v1${place}/networkpolicies`, onNotServed: () => {}}),
-    ),
+    within.map(place => reader.list({...what, path: `/apis/networking.k8s.io/v1${place}/networkpolicies`, onNotServed: () => {}})),
   );
 }
 
@@ -212,7 +186,7 @@ export async function readServicePods(api: KubeApi, services: readonly ServiceOb
       const labelSelector = selectorText(service);
       if (labelSelector === '') return [];
       const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/pods`;
-      const pods = await reader.list<PodObject>({path, query: {labelSelector}, shape: podShape, remedy: '', isMinor: true});
+      const pods = await reader.list({of: 'pods', path, query: {labelSelector}, remedy: '', isMinor: true});
       if (pods !== null) podsOf.add(`${namespace}/${metadata.name}`);
       return pods ?? [];
     }),

@@ -4,7 +4,7 @@ import {loadAll, YAMLException} from 'js-yaml';
 import {parseAddress, parseCidr} from '../../model/address.ts';
 import type {EndpointSliceObject, NodeObject, ServiceObject, ServiceSpec} from '../../model/api-objects.ts';
 import {errorText, isDnsLabel} from '../../model/text.ts';
-import {endpointSliceShape, nodeShape, serviceShape, type Shape, whyUnusable} from '../objects/api-shapes.ts';
+import {type Shape, whyUnusable, shapes} from '../objects/api-shapes.ts';
 import {readTextFile} from '../text-file.ts';
 
 /** API objects from files, in the form that `kubectl apply -f` accepts. */
@@ -30,9 +30,9 @@ export function readManifests(files: readonly string[], namespace: string): Mani
     throw new UnreadableManifest(`no Service, EndpointSlice or Node in ${files.join(', ')}: only ${kinds.join(', ')}`);
   const ofKind = (kind: string) => objects.filter(({object}) => kindOf(object) === kind);
   return {
-    services: usable(ofKind('Service'), serviceShape, whyInvalidService),
-    endpointSlices: usable(ofKind('EndpointSlice'), endpointSliceShape, whyInvalidSlice),
-    nodes: usable(ofKind('Node'), nodeShape, () => null),
+    services: usable(ofKind('Service'), shapes.services, whyInvalidService),
+    endpointSlices: usable(ofKind('EndpointSlice'), shapes.endpointSlices, whyInvalidSlice),
+    nodes: usable(ofKind('Node'), shapes.nodes, () => null),
     ignored: kinds.filter(kind => !(kind in usedKinds)),
   };
 }

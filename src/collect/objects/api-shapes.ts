@@ -1,6 +1,6 @@
 import {type PathRow, pathTree, type PathTree} from '../../model/paths.ts';
 import {isObject} from '../../parse/attempt.ts';
-import type {Problem} from '../../model/snapshot.ts';
+import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 
 function objectShape(...rows: readonly PathRow<Shape>[]): Shape {
   return pathTree<Shape>(
@@ -9,48 +9,46 @@ function objectShape(...rows: readonly PathRow<Shape>[]): Shape {
   );
 }
 
-/** The fields that are read of each kind of API object: see `model/api-objects.ts`. */
-export const serviceShape = objectShape(
-  ['string', 'spec.{type clusterIP clusterIPs[] ipFamilies[] ports[].{name protocol} externalIPs[] loadBalancerSourceRanges[]}'],
-  ['string', 'spec.{externalTrafficPolicy internalTrafficPolicy sessionAffinity selector.* topologyKeys[]}'],
-  ['string', 'status.loadBalancer.ingress[].{ip hostname ipMode}'],
-  ['number', 'spec.{ports[].{port nodePort} healthCheckNodePort sessionAffinityConfig.clientIP.timeoutSeconds}'],
-  ['boolean', 'spec.{publishNotReadyAddresses allocateLoadBalancerNodePorts}'],
-);
+/** The lists of API objects, each with the fields that are read of its objects: see `model/api-objects.ts`. */
+export const shapes = {
+  services: objectShape(
+    ['string', 'spec.{type clusterIP clusterIPs[] ipFamilies[] ports[].{name protocol} externalIPs[] loadBalancerSourceRanges[]}'],
+    ['string', 'spec.{externalTrafficPolicy internalTrafficPolicy sessionAffinity selector.* topologyKeys[]}'],
+    ['string', 'status.loadBalancer.ingress[].{ip hostname ipMode}'],
+    ['number', 'spec.{ports[].{port nodePort} healthCheckNodePort sessionAffinityConfig.clientIP.timeoutSeconds}'],
+    ['boolean', 'spec.{publishNotReadyAddresses allocateLoadBalancerNodePorts}'],
+  ),
+  endpointSlices: objectShape(
+    ['string', 'addressType ports[].{name protocol} endpoints[].{addresses[] topology.* deprecatedTopology.* nodeName zone}'],
+    ['string', 'endpoints[].{targetRef.{kind name namespace} hints.{forZones[].name forNodes[].name}}'],
+    ['number', 'ports[].port'],
+    ['boolean', 'endpoints[].conditions.{ready serving terminating}'],
+  ),
+  endpoints: objectShape(
+    ['string', 'subsets[].{addresses[].{ip nodeName targetRef.{kind name namespace}} ports[].{name protocol}}'],
+    ['number', 'subsets[].ports[].port'],
+  ),
+  nodes: objectShape(
+    ['string', 'spec.{podCIDR podCIDRs[]} status.addresses[].{type address}'],
+    ['string', 'status.nodeInfo.{kubeProxyVersion kubeletVersion operatingSystem kernelVersion}'],
+  ),
+  pods: objectShape(
+    ['string', 'spec.{nodeName volumes[].{name configMap.name} containers[].{name image command[] args[] ports[].{hostIP protocol}}}'],
+    ['string', 'status.{phase podIP podIPs[].ip conditions[].{type status lastTransitionTime}}'],
+    ['number', 'spec.containers[].ports[].{containerPort hostPort}'],
+    ['boolean', 'spec.hostNetwork'],
+  ),
+  configMaps: objectShape(['string', 'data.*']),
+  serviceCIDRs: objectShape(['string', 'spec.cidrs[]']),
+  networkPolicies: objectShape(
+    ['string', 'spec.{policyTypes[] podSelector.{matchLabels.* matchExpressions[].{key operator values[]}}}'],
+    ['string', 'spec.ingress[].{from[].ipBlock.{cidr except[]} ports[].protocol}'],
+    ['number', 'spec.ingress[].ports[].endPort'],
+  ),
+} satisfies Partial<Readonly<Record<keyof ApiObjects, Shape>>>;
 
-export const endpointSliceShape = objectShape(
-  ['string', 'addressType ports[].{name protocol} endpoints[].{addresses[] topology.* deprecatedTopology.* nodeName zone}'],
-  ['string', 'endpoints[].{targetRef.{kind name namespace} hints.{forZones[].name forNodes[].name}}'],
-  ['number', 'ports[].port'],
-  ['boolean', 'endpoints[].conditions.{ready serving terminating}'],
-);
-
-export const endpointsShape = objectShape(
-  ['string', 'subsets[].{addresses[].{ip nodeName targetRef.{kind name namespace}} ports[].{name protocol}}'],
-  ['number', 'subsets[].ports[].port'],
-);
-
-export const nodeShape = objectShape(
-  ['string', 'spec.{podCIDR podCIDRs[]} status.addresses[].{type address}'],
-  ['string', 'status.nodeInfo.{kubeProxyVersion kubeletVersion operatingSystem kernelVersion}'],
-);
-
-export const podShape = objectShape(
-  ['string', 'spec.{nodeName volumes[].{name configMap.name} containers[].{name image command[] args[] ports[].{hostIP protocol}}}'],
-  ['string', 'status.{phase podIP podIPs[].ip conditions[].{type status lastTransitionTime}}'],
-  ['number', 'spec.containers[].ports[].{containerPort hostPort}'],
-  ['boolean', 'spec.hostNetwork'],
-);
-
-export const configMapShape = objectShape(['string', 'data.*']);
-
-export const serviceCIDRShape = objectShape(['string', 'spec.cidrs[]']);
-
-export const networkPolicyShape = objectShape(
-  ['string', 'spec.{policyTypes[] podSelector.{matchLabels.* matchExpressions[].{key operator values[]}}}'],
-  ['string', 'spec.ingress[].{from[].ipBlock.{cidr except[]} ports[].protocol}'],
-  ['number', 'spec.ingress[].ports[].endPort'],
-);
+export type ListName = keyof typeof shapes;
+export type ObjectOf<Name extends ListName> = NonNullable<ApiObjects[Name]>[number];
 
 /**
  * The items of a list that have a name and the shape; the others are left out and reported. `origin` is the name of the list in messages.

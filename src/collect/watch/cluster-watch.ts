@@ -1,7 +1,7 @@
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import type {SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
-import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
+import {shapes} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {ObjectWatch, type ObjectWatchOptions, StringPool} from './object-watch.ts';
 import {seenService, seenSlice, type WatchedObject} from './service-watches.ts';
@@ -31,7 +31,7 @@ export class ClusterWatch {
       strings,
       kind: 'services',
       path: '/api/v1/services',
-      shape: serviceShape,
+      shape: shapes.services,
       onChange: (...change) => this.#noteChange(seenService(...change)),
     });
     this.endpointSlices = new ObjectWatch<EndpointSliceObject>(api, {
@@ -39,7 +39,7 @@ export class ClusterWatch {
       strings,
       kind: 'endpointslices',
       path: '/apis/discovery.k8s.io/v1/endpointslices',
-      shape: endpointSliceShape,
+      shape: shapes.endpointSlices,
       onChange: (...change) => this.#noteChange(seenSlice(...change)),
     });
   }

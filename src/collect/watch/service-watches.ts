@@ -2,7 +2,7 @@ import type {EndpointSliceObject, ServiceObject, ObjectMeta} from '../../model/a
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {type ClusterScope, listKey} from '../cluster/cluster-reader.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
-import {endpointSliceShape, serviceShape} from '../objects/api-shapes.ts';
+import {shapes} from '../objects/api-shapes.ts';
 import {ObjectWatch, StringPool} from './object-watch.ts';
 import {type EarlierVersion, PastEvents, versionOf, type PastOptions} from './past-events.ts';
 
@@ -75,13 +75,13 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
     const services = startOf(options, {
       path: servicesPath(place),
       query: place.services,
-      shape: serviceShape,
+      shape: shapes.services,
       listed: (options.objects.services ?? []).filter(service => place.holds(service, service.metadata.name)),
     });
     const slices = startOf(options, {
       path: `/apis/discovery.k8s.io/v1${place.path}/endpointslices`,
       query: place.slices,
-      shape: endpointSliceShape,
+      shape: shapes.endpointSlices,
       listed: slicesIn(place, options.objects.endpointSlices),
     });
     if (services.start.past !== undefined) options.onPast({kind: 'Service', events: services.start.past});

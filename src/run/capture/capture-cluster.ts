@@ -3,7 +3,6 @@ import {ClusterReader, readServerVersion} from '../../collect/cluster/cluster-re
 import {readCluster} from '../../collect/cluster/read-cluster.ts';
 import type {KubeApi} from '../../collect/kube/kube-api.ts';
 import type {Transport} from '../../collect/node/transport.ts';
-import {podShape} from '../../collect/objects/api-shapes.ts';
 import type {PodObject, EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import {whyWithoutKubeProxy} from '../../model/node/node-facts.ts';
 import {type Problem, type Snapshot, noObjects} from '../../model/snapshot.ts';
@@ -73,7 +72,7 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
 async function readPods(api: KubeApi): Promise<{readonly pods: readonly PodObject[] | null; readonly problems: readonly Problem[]}> {
   const reader = new ClusterReader(api);
   const remedy = 'Get the right to list pods of all namespaces; without it the bundle holds those of kube-proxy only.';
-  const pods = await reader.list<PodObject>({path: '/api/v1/pods', shape: podShape, remedy, isMinor: true});
+  const pods = await reader.list({of: 'pods', path: '/api/v1/pods', remedy, isMinor: true});
   return {pods, problems: reader.problems};
 }
 

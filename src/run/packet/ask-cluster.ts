@@ -1,4 +1,3 @@
-import {podShape} from '../../collect/objects/api-shapes.ts';
 import {ClusterReader} from '../../collect/cluster/cluster-reader.ts';
 import {readCluster, readServiceObjects} from '../../collect/cluster/read-cluster.ts';
 import type {CollectedNode} from '../../collect/node/transport.ts';
@@ -125,7 +124,7 @@ async function readPod(api: KubeApi, text: string, namespace: string): Promise<r
   const own = second === undefined || ['pod', 'po', 'pods'].includes(first) ? namespace : first;
   const path = `/api/v1/namespaces/${encodeURIComponent(own)}/pods/${encodeURIComponent(second ?? first)}`;
   const reader = new ClusterReader(api);
-  const pods = await reader.get<PodObject>({path, shape: podShape, remedy: ''});
+  const pods = await reader.get({of: 'pods', path, remedy: ''});
   if (pods === null) throw notRead(reader.problems[0]?.message ?? '');
   return pods;
 }

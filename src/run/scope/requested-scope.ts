@@ -5,7 +5,6 @@ import type {ServiceName} from '../../model/finding.ts';
 import type {ClusterRun} from '../cluster-run.ts';
 import {refuseNamesWithSelector, type SelectionInput, selectionOf, selectServices, wantedServices} from './select-services.ts';
 import {notRead} from '../wrong-use.ts';
-import {podShape} from '../../collect/objects/api-shapes.ts';
 import type {PodObject, ServiceObject} from '../../model/api-objects.ts';
 import {sliceService} from '../../model/endpoint.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
@@ -125,7 +124,7 @@ export async function podsOnNodes(api: KubeApi, nodes: readonly string[]): Promi
   const reader = new ClusterReader(api, {anyFailure: true});
   const lists = nodes.slice(0, maxNodes).map(async (node): Promise<readonly (readonly [string, readonly PodObject[]])[]> => {
     const query = {fieldSelector: `spec.nodeName=${node}`};
-    const pods = await reader.list<PodObject>({path: '/api/v1/pods', query, shape: podShape, remedy: '', isMinor: true});
+    const pods = await reader.list({of: 'pods', path: '/api/v1/pods', query, remedy: '', isMinor: true});
     return pods === null ? [] : [[node, pods]];
   });
   return new Map((await Promise.all(lists)).flat());

@@ -9,7 +9,7 @@ import type {ClusterRun} from '../cluster-run.ts';
 import {diagnoseCluster} from '../diagnose-cluster.ts';
 import {isThere, askedInput, askedScope} from '../scope/requested-scope.ts';
 import {printOf} from '../service-history.ts';
-import {serviceShape} from '../../collect/objects/api-shapes.ts';
+import {shapes} from '../../collect/objects/api-shapes.ts';
 import {ObjectWatch, type ObjectWatchOptions, StringPool} from '../../collect/watch/object-watch.ts';
 import {maxWatchedPlaces, servicesPath, watchedPlaces} from '../../collect/watch/service-watches.ts';
 import {whyNotServed} from '../../expect/cluster/cluster-view.ts';
@@ -153,7 +153,7 @@ class PassingServices {
       const options: ObjectWatchOptions<ServiceObject> = {
         kind: 'services',
         path: servicesPath(place),
-        shape: serviceShape,
+        shape: shapes.services,
         strings,
         query,
         // What the first list shows was there before.

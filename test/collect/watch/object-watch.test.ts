@@ -1,5 +1,5 @@
 import {describe, expect, onTestFinished, test} from 'vitest';
-import {serviceShape} from '../../../src/collect/objects/api-shapes.ts';
+import {shapes} from '../../../src/collect/objects/api-shapes.ts';
 import {createKubeApi} from '../../../src/collect/kube/create-kube-api.ts';
 import {loadConnection} from '../../../src/collect/kube/load-connection.ts';
 import {ObjectWatch, StringPool} from '../../../src/collect/watch/object-watch.ts';
@@ -24,7 +24,7 @@ async function start(options: ApiServerOptions & {readonly silenceMs?: number} =
   const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}), {backoff: 1});
   const changes: string[] = [];
   const watch = new ObjectWatch<ServiceObject>(api, {
-    ...{kind: 'services', path: '/api/v1/services', shape: serviceShape, strings: new StringPool(), backoffMs: 1},
+    ...{kind: 'services', path: '/api/v1/services', shape: shapes.services, strings: new StringPool(), backoffMs: 1},
     ...(options.silenceMs === undefined ? {} : {silenceMs: options.silenceMs}),
     onChange: (now, before) =>
       changes.push(`${before === undefined ? '+' : now === undefined ? '-' : '~'}${(now ?? before)?.metadata.name}`),
