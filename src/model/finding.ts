@@ -137,9 +137,8 @@ export type Variant =
   | 'refused-by-routing-rules'
   // ST202
   | 'ready-as-terminating'
-  // ST206, ST802
+  // ST206
   | 'left-to-nobody'
-  | 'agent-fails'
   // ST505, with the seconds
   | 'behind'
   // ST801

@@ -174,7 +174,7 @@ export function sumOf(byReason: Summary['servicesWithoutRules']): number {
  * (ST205) affects none of the others.
  */
 export function affectsAllServices({code, severity, node, service}: Finding): boolean {
-  return severity === 'error' && node !== undefined && service === undefined && code !== 'ST205';
+  return severity === 'error' && node !== undefined && service === undefined && code !== 'ST205' && code !== 'ST803';
 }
 
 /** An error of the node affects these Services alone. */

@@ -49,7 +49,7 @@ export const causeBlocks = once((findings: readonly Finding[]): readonly Finding
     const first = causeOf.get(group) ?? group;
     if (done.has(first)) continue;
     const own = alike.get(likeness(first)) ?? [first];
-    const areEnough = own.length >= minAlike || (own.length > 1 && (first.nodes.length === 0 || haveOneRule(own)));
+    const areEnough = own.length >= minAlike || (own.length > 1 && (first.nodes.length === 0 || haveOneRule(own) || areOfService(own)));
     const merged = areEnough && first.finding.service !== undefined && !older.has(first) ? own : [first];
     for (const each of merged) done.add(each);
     const shown = nodesOfOlder.get(first) ?? first;
@@ -204,18 +204,22 @@ function effectsOf(groups: readonly FindingGroup[]): ReadonlyMap<FindingGroup, r
     )?.group;
     if (cause !== undefined) pushTo(effects, cause, group);
   }
-  return new Map(
-    [...effects].filter(([{finding}, all]) => all.length >= (finding.code === 'ST505' && finding.gist !== undefined ? 1 : minAlike)),
-  );
+  return new Map([...effects].filter(([{finding}, all]) => all.length >= (isStated(finding) ? 1 : minAlike)));
 }
 
-/** kube-proxy does not sync, its rules are missing, or it writes to another backend or with another node name. */
-function isCause({code, severity, service, node, variant}: Finding): boolean {
+/** Seen of the program itself, and not only in the rules: it is down, silent, or without the API. */
+export function isStated(finding: Finding): finding is Finding & {readonly gist: string} {
+  return (finding.code === 'ST505' || finding.code === 'ST802') && finding.gist !== undefined;
+}
+
+/** kube-proxy does not sync, its rules are missing, or it writes to another backend or with another node name; Cilium's agent lost the API. */
+function isCause(finding: Finding): boolean {
+  const {code, severity, service, node, variant} = finding;
   if (node === undefined) return false;
   // Names that nft refuses, and chains that cannot be deleted, make every sync fail.
   if (code === 'ST510' || code === 'ST511' || variant === 'every-sync-fails') return true;
   if (service !== undefined) return false;
-  return code === 'ST505' || (severity === 'error' && ['ST305', 'ST501', 'ST507'].includes(code));
+  return code === 'ST505' || isStated(finding) || (severity === 'error' && ['ST305', 'ST501', 'ST507'].includes(code));
 }
 
 /** The effects of missed updates: Services, endpoints and entries that are missing or stale. */
@@ -259,6 +263,19 @@ function rulesOf({finding: {code, actual = []}}: FindingGroup): string {
 function haveOneRule(groups: readonly FindingGroup[]): boolean {
   const rules = groups.map(({finding: {actual = []}}) => JSON.stringify(actual));
   return rules[0] !== '[]' && rules.every(text => text === rules[0]);
+}
+
+/** Whether they are one fault of a Service, which several of its ports or endpoints show. */
+function areOfService(groups: readonly FindingGroup[]): boolean {
+  const keys = groups.map(({finding: {service, port, entry, variant}}) =>
+    JSON.stringify([service, port !== undefined, entry?.kind, entry?.address, variant]),
+  );
+  return keys.every(key => key === keys[0]);
+}
+
+/** The address of an endpoint. */
+export function addressIn(endpoint: string): string {
+  return endpoint.replace(/:\d+$/, '');
 }
 
 interface OlderRules {

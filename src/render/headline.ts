@@ -1,10 +1,10 @@
 import type {Finding, ServiceName, Since, Variant} from '../model/finding.ts';
-import {entryNames, entryText, throughEntry} from '../model/service-port.ts';
+import {type EntryKind, entryNames, entryText, throughEntry} from '../model/service-port.ts';
 import {namesServices, type Report, type ReportedService} from '../model/report.ts';
 import {namespacedName, plural} from '../model/text.ts';
 import {clientNames, sourceNames} from '../analyze/outcomes/sources.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
-import {causeBlocks, type FindingBlock, freshFindings, membersOf, portText, severityOf} from './finding-blocks.ts';
+import {addressIn, causeBlocks, type FindingBlock, freshFindings, isStated, membersOf, portText, severityOf} from './finding-blocks.ts';
 
 /** One cause of errors or warnings: which Services or nodes, where, and what happens. */
 export interface Cause {
@@ -116,7 +116,7 @@ function nodesText(names: readonly string[], nodeCount: number | undefined): str
 function whatText(block: FindingBlock, readAt: string | undefined, report: CausesInput): string {
   const {finding, reason} = block;
   const since = sinceOf(block, readAt);
-  if (finding.code === 'ST505' && finding.gist !== undefined)
+  if (isStated(finding))
     return since === null || finding.variant === 'behind' ? finding.gist : `${finding.gist}, and stopped applying changes ${since}`;
   if (since !== null) return `${programOf(block)} stopped applying changes ${since}`;
   if (reason === 'older-rules') return `${programOf(block)} no longer applies changes`;
@@ -182,7 +182,8 @@ const what: Readonly<Record<string, string | Words>> = {
   ST203: ({endpoint, program, entry}, block) => {
     const sends = program === undefined ? `traffic${throughEntry(entry)} goes to` : `${program} still sends to`;
     if (endpointCount(block) > 1) return `${sends} ${endpointCount(block)} addresses that are no endpoints`;
-    return `${sends} ${endpoint ?? 'an address'}, which is no usable endpoint`;
+    const one = isOfOnePort(block) ? endpoint : endpoint && addressIn(endpoint);
+    return `${sends} ${one ?? 'an address'}, which is no usable endpoint`;
   },
   ST204: ({variant, entry}, block) =>
     variant === 'dropped-by-pod'
@@ -193,11 +194,15 @@ const what: Readonly<Record<string, string | Words>> = {
     if (gist !== undefined && others.length === 0) return gist;
     return port === undefined ? 'not in the API, and still answers' : 'an address that the API no longer has still answers';
   },
-  ST206: ({entry, variant, gist, program, actual = []}) =>
-    variant === 'left-to-nobody'
-      ? 'node ports and load-balancer IPs do not answer, Cilium leaves them to a kube-proxy that is not there'
-      : (gist ??
-        `${entry === undefined ? 'an entry' : entryText(entry)} ${actual.length > 0 ? 'does not lead to its endpoints' : `is not programmed${by(program)}`}`),
+  ST206: ({entry, variant, gist, program, actual = []}, block) => {
+    if (variant === 'left-to-nobody')
+      return 'node ports and load-balancer IPs do not answer, Cilium leaves them to a kube-proxy that is not there';
+    if (gist !== undefined) return gist;
+    const kind = entry === undefined ? kindOf(block) : undefined;
+    const of = entry === undefined ? (kind === undefined ? 'an entry' : `${entryNames[kind]}s`) : entryText(entry);
+    if (actual.length > 0) return `${of} ${kind === undefined ? 'does not lead to its' : 'do not lead to their'} endpoints`;
+    return `${of} ${kind === undefined ? 'is' : 'are'} not programmed${by(program)}`;
+  },
   ST207: byVariant('the traffic policy is not applied', {
     'served-without-local-endpoint': 'the Local policy is not applied, clients are served where packets should be dropped',
     'not-dropped': 'packets that the Local policy should drop are not dropped, and reach no endpoint',
@@ -313,22 +318,21 @@ const what: Readonly<Record<string, string | Words>> = {
   ST701: ({gist = 'what the API promises is broken'}) => `${gist}, because of a setting of kube-proxy`,
   ST702: ({gist}) => `kube-proxy does not tell the node's pods from other clients${gist === undefined ? '' : `, ${gist}`}`,
   ST703: ({gist = 'what the API promises is broken'}) => `${gist}, because of a known bug of this kube-proxy`,
-  ST801: ({endpoint, variant, gist}, {others}) =>
+  ST801: ({endpoint, variant, gist}, block) =>
     variant === 'lacks-entry'
-      ? others.length === 0 && gist !== undefined
+      ? block.others.length === 0 && gist !== undefined
         ? gist
         : "connections fail, the kernel's map of Cilium lacks entries"
       : variant === 'lacks-backend'
-        ? `endpoint ${endpoint} gets no traffic, the kernel's map of Cilium lacks it`
+        ? `${endpointsText(block)} ${endpointCount(block) === 1 ? 'gets' : 'get'} no traffic, the kernel's map of Cilium lacks ${endpointCount(block) === 1 ? 'it' : 'them'}`
         : variant === 'has-backend'
-          ? `the kernel's map of Cilium still sends to ${endpoint}`
+          ? `the kernel's map of Cilium still sends to ${block.others.length === 0 ? endpoint : plural(endpointCount(block), 'address', 'addresses')}`
           : (gist ?? "the kernel's map of Cilium differs from the agent's table"),
-  ST802: byVariant('the Cilium agent has no connection to the API server and follows no change', {
-    'agent-fails': 'the Cilium agent says that it fails',
-  }),
+  ST802: ({gist}) => gist ?? 'the Cilium agent says that it fails',
   ST803: "packets to the node's own address are dropped at every port without a Service, by the kernel's map of Cilium",
   ST804: "connections are dropped, a slot of the kernel's map of Cilium leads to no backend",
   ST805: 'no connection works, the Cilium agent refuses the whole Service',
+  ST806: ({gist}) => gist ?? 'an endpoint is out of rotation',
   ST901: ({gist}) => gist ?? 'not checked',
   ST902: ({family}) => `${family ?? 'a family'} was not checked`,
 };
@@ -347,9 +351,14 @@ function by(program: Finding['program']): string {
 /** ` at its node port 30080`; ` at their node ports` of several Services; empty where they differ in kind. */
 function atEntry({entry}: Finding, block: FindingBlock): string {
   if (entry !== undefined) return ` at its ${entryText(entry)}`;
-  const kinds = new Set(membersOf(block).map(finding => finding.entry?.kind));
-  const [kind] = kinds;
-  return kind === undefined || kinds.size > 1 ? '' : ` at their ${entryNames[kind]}s`;
+  const kind = kindOf(block);
+  return kind === undefined ? '' : ` at their ${entryNames[kind]}s`;
+}
+
+/** Of which kind the entries of all its findings are. */
+function kindOf(block: FindingBlock): EntryKind | undefined {
+  const kinds = new Set(membersOf(block).map(({entry}) => entry?.kind));
+  return kinds.size === 1 ? [...kinds][0] : undefined;
 }
 
 /** ` to 3 Services at their node ports`, as far as the place that is named before does not say it. */
@@ -411,19 +420,25 @@ const dropping = /-j DROP|\bdrop\b/;
 /** The targets of iptables and nftables that exempt packets from connection tracking, and so from DNAT. */
 const untracked = /-j NOTRACK|-j CT .*--notrack|\bnotrack\b/;
 
+/** Of several ports of a Service one pod is one. */
 function endpointCount(block: FindingBlock): number {
-  return new Set([block, ...block.others].map(({finding: {endpoint, service, port}}) => JSON.stringify([service, port, endpoint]))).size;
+  const isOnePort = isOfOnePort(block);
+  const keys = [block, ...block.others].map(({finding: {endpoint = '', service}}) =>
+    JSON.stringify([service, isOnePort ? endpoint : addressIn(endpoint)]),
+  );
+  return new Set(keys).size;
+}
+
+function isOfOnePort({finding, others}: FindingBlock): boolean {
+  return others.every(other => portText(other.finding) === portText(finding));
 }
 
 /** `pod web-2`, `endpoint 10.0.0.1:80`, `2 of 3 endpoints`. */
 function endpointsText(block: FindingBlock): string {
-  const {finding, others} = block;
-  const {endpoints, service, port} = finding;
+  const {finding} = block;
+  const {endpoints} = finding;
   const count = endpointCount(block);
-  if (count > 1) {
-    const isOnePort = others.every(other => other.finding.service?.name === service?.name && other.finding.port?.name === port?.name);
-    return `${isOnePort && endpoints !== undefined ? `${count} of ${endpoints}` : count} endpoints`;
-  }
+  if (count > 1) return `${isOfOnePort(block) && endpoints !== undefined ? `${count} of ${endpoints}` : count} endpoints`;
   return endpointText(finding);
 }
 

@@ -152,6 +152,24 @@ test('a traffic policy of before is one finding, whatever it changes', () => {
   expect(tables.texts().map(text => text.slice(0, 20))).toEqual(['ST207 warning shop/d', 'ST207 warning shop/w']);
 });
 
+test('the first line tells source ranges that the Service does not have, and entries that clients in the cluster lack', () => {
+  const first = (tables: CiliumTables) => causesOf({findings: tables.findings()}, undefined)[0]?.message;
+  const unasked = given(tables => {
+    tables.api = structuredClone(tables.api);
+    Object.assign(tables.api.services?.[0]?.spec ?? {}, {loadBalancerSourceRanges: undefined});
+  });
+  expect(first(unasked)).toBe(
+    "shop/web on node-a: clients are dropped by source ranges that the Service does not have, by the kernel's map of Cilium",
+  );
+  const unscoped = given(tables => {
+    tables.api = structuredClone(tables.api);
+    Object.assign(tables.api.services?.[0]?.spec ?? {}, {externalTrafficPolicy: 'Local'});
+    for (const row of tables.rows.slice(0, 3)) row.policy = 'Local';
+    for (const row of tables.rows.slice(1, 3)) row.backends = row.backends.slice(0, 1);
+  });
+  expect(first(unscoped)).toContain('is not programmed by the Cilium agent for clients inside the cluster');
+});
+
 test('source ranges that the map does not check, or has otherwise, are reported, and those of a healthy map are not', () => {
   const open = withMap(map => void map['192.0.2.10:80/TCP']?.splice(0, 1, 'LoadBalancer'));
   expect(open.texts()).toEqual([
@@ -200,6 +218,25 @@ test('the first line names the entry that the map lacks, if it is one', () => {
   );
   const both = (map: Record<string, string[]>): void => void (delete map[clusterIP] && delete map[onNode]);
   expect(says(both)).toBe("shop/web on node-a: connections fail, the kernel's map of Cilium lacks entries");
+});
+
+test('ST801: a map without any entry is one finding of the node: no Service works', () => {
+  const tables = given();
+  for (const key of Object.keys(tables.map)) delete tables.map[key];
+  expect(tables.findings()).toMatchObject([{code: 'ST801', severity: 'error', hits: {share: 1}}]);
+  expect(causesOf({findings: tables.findings()}, undefined)[0]?.message).toBe(
+    "node-a: no Service works, the kernel's map of Cilium is empty",
+  );
+});
+
+test('ST801: the first line counts the backends that the map lacks or keeps', () => {
+  const says = (change: (map: Record<string, string[]>) => void) => causesOf({findings: withMap(change).findings()}, undefined)[0]?.message;
+  expect(says(map => (map[clusterIP] = ['ClusterIP']))).toBe(
+    "shop/web on node-a: 2 of 2 endpoints get no traffic, the kernel's map of Cilium lacks them",
+  );
+  expect(says(map => void map[clusterIP]?.push('10.1.1.8:8080', '10.1.1.9:8080', '10.1.1.7:8080'))).toBe(
+    "shop/web on node-a: the kernel's map of Cilium still sends to 3 addresses",
+  );
 });
 
 test('ST801: the flags of an entry are those that its policies and its address ask for', () => {
@@ -270,7 +307,7 @@ test('ST202: endpoints that are ready, and all terminating for the agent, are a 
     containing('ST202 warning shop/web:http: 10.1.1.2:8080'),
   ]);
   expect(causesOf({findings: late.findings()}, undefined)[0]?.message).toContain(
-    'the Cilium agent still has endpoint 10.1.0.1:8080 as terminating',
+    'the Cilium agent still has 2 of 2 endpoints as terminating',
   );
   late.api = structuredClone(late.api);
   // With publishNotReadyAddresses they are ready until the end.
@@ -346,11 +383,22 @@ test('ST802: the agent says that it lost the API server', () => {
   const [said] = causesOf({findings: failing}, undefined);
   expect(said?.message).toContain('the Cilium agent says that it fails');
   expect(given(({files}) => (files['status.json'] = status('Ok'))).texts()).toEqual([]);
+  // What it keeps follows from it.
+  const behind = given(({files, rows}) => {
+    files['status.json'] = status('Failure');
+    for (const {backends} of rows) backends.push('10.1.1.9:8080');
+  });
+  expect(causesOf({findings: behind.findings()}, undefined).map(({text}) => text)).toEqual([
+    'node-a: the Cilium agent has no connection to the API server and follows no change (ST802)',
+  ]);
 });
 
 test('ST803: an entry for all ports is at an address of the node, and not at one of a Service', () => {
   const at = (address: string) => withMap(map => (map[`${address}:0/ANY`] = ['LoadBalancer, non-routable'])).findings();
   expect(at('172.18.0.2')).toMatchObject([{code: 'ST803', severity: 'error'}]);
+  // It takes the ports without a Service alone.
+  const {summary} = withMap(map => (map['172.18.0.2:0/ANY'] = ['LoadBalancer, non-routable'])).report();
+  expect(summary.servicesWithFindings).toBe(given().report().summary.servicesWithFindings);
   expect(at('192.0.2.10')).toEqual([]);
 });
 
@@ -439,6 +487,16 @@ test('ST806: an endpoint is quarantined, which is no missing endpoint', () => {
     for (const row of rows) row.backends = row.backends.map(text => (text.startsWith('10.1.1') ? `${text} quarantined` : text));
   });
   expect(tables.findings()).toMatchObject([{code: 'ST806', severity: 'info'}]);
+});
+
+test('ST806: where all endpoints are quarantined, connections fail, and the first line says so', () => {
+  const found = given(({rows}) => {
+    for (const row of rows) row.backends = row.backends.map(text => `${text} quarantined`);
+  }).findings();
+  expect(found).toMatchObject([{code: 'ST806', severity: 'warning'}]);
+  expect(causesOf({findings: found}, undefined)[0]?.message).toBe(
+    'shop/web on node-a: connections fail, health checks of Cilium took all endpoints out of rotation',
+  );
 });
 
 test('ST807: local redirects are listed apart, and never called stale', () => {

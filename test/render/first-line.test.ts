@@ -454,6 +454,28 @@ test('in IPVS mode a rule of FORWARD that takes the replies to pods of the node 
   expect(told?.hits).toMatchObject({share: 1, effect: expect.stringMatching(/^all connections for 2 Service ports refused or dropped/)});
 });
 
+test('what two endpoints of a Service show is one cause that counts both, and a pod that two ports lack is one', () => {
+  const lacks = (port: string, endpoint: string) =>
+    findingOf('node-a', 'shop/web', {
+      port: {name: port, protocol: 'TCP', port: 80},
+      endpoint,
+      endpoints: 3,
+      message: `${port} lacks ${endpoint}`,
+    });
+  const first = (...findings: readonly Finding[]) => causesOf({findings}, undefined).map(({message}) => message);
+  expect(first(lacks('http', '10.0.0.1:80'), lacks('http', '10.0.0.2:80'))).toEqual([
+    'shop/web on node-a: 2 of 3 endpoints get no traffic',
+  ]);
+  expect(first(lacks('http', '10.0.0.1:80'), lacks('admin', '10.0.0.1:81'))).toEqual([
+    'shop/web on node-a: endpoint 10.0.0.1:80 gets no traffic',
+  ]);
+  const keeps = (port: string, endpoint: string) => ({...lacks(port, endpoint), code: 'ST203', name: 'stale-endpoint'});
+  expect(first(keeps('http', '10.0.0.9:80'), keeps('admin', '10.0.0.9:81'))).toEqual([
+    'shop/web on node-a: traffic goes to 10.0.0.9, which is no usable endpoint',
+  ]);
+  expect(first(lacks('http', '10.0.0.1:80'), findingOf('node-a', 'shop/api', {endpoint: '10.0.0.1:80'}))).toHaveLength(2);
+});
+
 test('a node with several errors of one code affects the Services of each', async () => {
   const report = await reported(given => given.rules('node-b').deleteAll('-j KUBE-SERVICES'));
   expect(table(report, {...plain, width: Infinity})).toContain(

@@ -131,7 +131,8 @@ function missingEntries(port: ServicePort, missing: readonly PromisedFrontend[])
     const [first] = frontends;
     const isInside = frontends.every(({isInternal}) => isInternal);
     const detail = `the agent does not have ${text}${isInside ? ' for clients inside the cluster (scope internal)' : ''}`;
-    return first === undefined ? [] : [ciliumSymptom('missing-entry', port, {detail, entry: first.entry})];
+    const gist = isInside ? {gist: `${text} is not programmed by the Cilium agent for clients inside the cluster`} : {};
+    return first === undefined ? [] : [ciliumSymptom('missing-entry', port, {detail, entry: first.entry, ...gist})];
   });
 }
 
@@ -156,6 +157,7 @@ function backendSymptoms(compared: ComparedPort): readonly Symptom[] {
   }
   const rotated = [...lacking].filter(([name, at]) => at.every(({own}) => isRotatedOut(port.object, stateOf(own, name))));
   const out = new Set(rotated.map(([name]) => name));
+  const isUnserved = found.every(({own}) => usedBackends(own.backends).length === 0);
   return [
     ...[...extra].map(([name, at]) => staleSymptom(compared, name, at)),
     ...[...lacking].filter(([name]) => !out.has(name)).map(([name, at]) => missingSymptom(compared, name, at)),
@@ -164,6 +166,9 @@ function backendSymptoms(compared: ComparedPort): readonly Symptom[] {
       : [
           ciliumSymptom('out-of-rotation', port, {
             detail: `health checks of Cilium took ${someOf([...out])} out of rotation: no new connections go there`,
+            ...(isUnserved
+              ? {severity: 'warning', gist: 'connections fail, health checks of Cilium took all endpoints out of rotation'}
+              : {}),
           }),
         ]),
   ];

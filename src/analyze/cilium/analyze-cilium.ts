@@ -220,9 +220,14 @@ function nodeSymptoms({api, node}: NodeInput, state: CiliumState): readonly Symp
   const {apiTrouble, trouble} = state;
   return [
     ...(apiTrouble !== null
-      ? [nodeSymptom('agent-lost-api', `the agent on ${node.name} has no connection to the API server: ${apiTrouble}`)]
+      ? [
+          {
+            ...nodeSymptom('agent-lost-api', `the agent on ${node.name} has no connection to the API server: ${apiTrouble}`),
+            gist: 'the Cilium agent has no connection to the API server and follows no change',
+          },
+        ]
       : trouble !== null
-        ? [{...nodeSymptom('agent-lost-api', `the agent on ${node.name} says that it fails: ${trouble}`), variant: 'agent-fails' as const}]
+        ? [nodeSymptom('agent-lost-api', `the agent on ${node.name} says that it fails: ${trouble}`)]
         : []),
     ...(apart.length === 0 ? [] : [nodeSymptom('not-compared', `not compared with the API on ${node.name}: ${apart.join('; ')}`)]),
   ];

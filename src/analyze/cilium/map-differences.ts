@@ -24,8 +24,28 @@ export interface MapCase {
 
 /** What the kernel's map has otherwise than the agent's table. */
 export function mapSymptoms(given: MapCase): readonly Symptom[] {
-  const faults = given.frontends.flatMap(frontend => faultsOf(frontend, given).map((fault): FaultAt => ({...fault, frontend})));
+  const {frontends, state, family} = given;
+  const isEmpty = state.map.size === 0 && frontends.length >= severalFrontends && state.settings.replacesKubeProxy === true;
+  if (isEmpty) return [emptyMap(family)];
+  const faults = frontends.flatMap(frontend => faultsOf(frontend, given).map((fault): FaultAt => ({...fault, frontend})));
   return [...(faults.length === 0 ? [] : faultSymptoms(faults, given)), ...leftEntries(given)];
+}
+
+/** Fewer may be missing one by one. */
+const severalFrontends = 3;
+
+function emptyMap(family: Family): Symptom {
+  return {
+    kind: 'map-differs',
+    variant: 'no-service-works',
+    family,
+    port: null,
+    expected: [],
+    actual: [],
+    by: 'cilium',
+    detail: "the kernel's map has none of the entries that the agent has: no Service works",
+    gist: "no Service works, the kernel's map of Cilium is empty",
+  };
 }
 
 /** What the map has otherwise at one key. */
@@ -277,7 +297,10 @@ function rangeSymptoms(port: ServicePort, entries: readonly MapEntry[], {setting
       : [
           ciliumSymptom('source-ranges-mismatch', port, {
             detail: `${text} (at ${someOf(at.map(({key}) => key))})`,
-            gist: "loadBalancerSourceRanges are not applied by the kernel's map of Cilium",
+            gist:
+              own.length > 0
+                ? "loadBalancerSourceRanges are not applied by the kernel's map of Cilium"
+                : "clients are dropped by source ranges that the Service does not have, by the kernel's map of Cilium",
           }),
         ],
   );
