@@ -198,10 +198,9 @@ const what: Readonly<Record<string, string | Words>> = {
     if (variant === 'left-to-nobody')
       return 'node ports and load-balancer IPs do not answer, Cilium leaves them to a kube-proxy that is not there';
     if (gist !== undefined) return gist;
-    const kind = entry === undefined ? kindOf(block) : undefined;
-    const of = entry === undefined ? (kind === undefined ? 'an entry' : `${entryNames[kind]}s`) : entryText(entry);
-    if (actual.length > 0) return `${of} ${kind === undefined ? 'does not lead to its' : 'do not lead to their'} endpoints`;
-    return `${of} ${kind === undefined ? 'is' : 'are'} not programmed${by(program)}`;
+    const [text, verb] = entry === undefined ? entriesText(block) : [entryText(entry), 'is'];
+    if (actual.length > 0) return `${text} ${verb === 'are' ? 'do not lead to their' : 'does not lead to its'} endpoints`;
+    return `${text} ${verb} not programmed${by(program)}`;
   },
   ST207: byVariant('the traffic policy is not applied', {
     'served-without-local-endpoint': 'the Local policy is not applied, clients are served where packets should be dropped',
@@ -353,6 +352,15 @@ function atEntry({entry}: Finding, block: FindingBlock): string {
   if (entry !== undefined) return ` at its ${entryText(entry)}`;
   const kind = kindOf(block);
   return kind === undefined ? '' : ` at their ${entryNames[kind]}s`;
+}
+
+/** Of entries that differ, what they have in common, and the verb that follows: `load-balancer IP 192.0.2.1` of several ports. */
+function entriesText(block: FindingBlock): readonly [string, 'is' | 'are'] {
+  const kind = kindOf(block);
+  const {address = null} = block.finding.entry ?? {};
+  if (kind === undefined) return ['an entry', 'is'];
+  const isOne = address !== null && membersOf(block).every(({entry}) => entry?.address === address);
+  return isOne ? [`${entryNames[kind]} ${address}`, 'is'] : [`${entryNames[kind]}s`, 'are'];
 }
 
 /** Of which kind the entries of all its findings are. */

@@ -473,6 +473,12 @@ test('what two endpoints of a Service show is one cause that counts both, and a 
   expect(first(keeps('http', '10.0.0.9:80'), keeps('admin', '10.0.0.9:81'))).toEqual([
     'shop/web on node-a: traffic goes to 10.0.0.9, which is no usable endpoint',
   ]);
+  const unserved = (name: string, port: number) =>
+    findingOf('node-a', 'shop/web', {
+      ...{code: 'ST206', name: 'missing-entry', message: `no ${port}`},
+      ...{port: {name, protocol: 'TCP', port}, entry: {kind: 'loadBalancerIP', address: '192.0.2.1', port}},
+    });
+  expect(first(unserved('http', 80), unserved('admin', 81))).toEqual(['shop/web on node-a: load-balancer IP 192.0.2.1 is not programmed']);
   expect(first(lacks('http', '10.0.0.1:80'), findingOf('node-a', 'shop/api', {endpoint: '10.0.0.1:80'}))).toHaveLength(2);
 });
 

@@ -42,12 +42,10 @@ export function comparedPort(entry: PortEntry, node: CiliumNode, table: AgentTab
   return {port, node, open: openEndpoints(entry, slices), endpoints: ciliumEndpoints(entry, node, slices), promised, found};
 }
 
-export function ciliumSymptom(
-  kind: SymptomKind,
-  port: ServicePort,
-  more: Pick<Symptom, 'detail'> & Partial<Pick<Symptom, 'severity' | 'entry' | 'entries' | 'endpoint' | 'service' | 'variant' | 'gist'>>,
-): Symptom {
-  return {kind, family: port.family, port, expected: [], actual: [], by: 'cilium' as const, ...more};
+/** Of a Service port, or of a node in one family. */
+export function ciliumSymptom(kind: SymptomKind, of: ServicePort | Family, more: Partial<Symptom> & Pick<Symptom, 'detail'>): Symptom {
+  const [family, port] = typeof of === 'string' ? [of, null] : [of.family, of];
+  return {kind, family, port, expected: [], actual: [], by: 'cilium', ...more};
 }
 
 type AgentTable = ReadonlyMap<string, AgentFrontend>;
@@ -306,9 +304,7 @@ export function staleFrontends(
       object === undefined
         ? 'not in the API, and the Cilium agent still serves it'
         : `the Cilium agent still serves ${some}, which the API ${isOthers || isElsewhere ? 'leaves to others' : 'no longer has'}`;
-    return [
-      {kind: 'stale-service', family, port: null, service: name, severity, detail, gist, expected: [], actual: [], by: 'cilium'} as const,
-    ];
+    return [ciliumSymptom('stale-service', family, {service: name, severity, detail, gist})];
   });
 }
 

@@ -19,8 +19,8 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
 import {type AgentFrontend, frontendKey} from '../../parse/cilium/agent-table.ts';
 import type {NodeAnalysis, NodeInput} from '../proxy-mode.ts';
-import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
-import {type ComparedPort, comparedPort, isGlobal, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
+import type {Symptom} from '../symptoms/symptom.ts';
+import {ciliumSymptom, type ComparedPort, comparedPort, isGlobal, kindApart, serviceSymptoms, staleFrontends} from './agent-differences.ts';
 import {keysInMap, type MapCase, mapSymptoms, settingSymptoms} from './map-differences.ts';
 import {traceCiliumPort} from './trace-cilium.ts';
 import {nameOf} from '../../model/finding.ts';
@@ -53,7 +53,10 @@ export function withCilium(
   if (version !== null && !isKnownCilium(version)) {
     const reason = `Cilium ${version.text} serves its Services, and svc-trace checks Cilium from ${oldestCilium} on`;
     if (beside === null) return {...own, status: {kind: 'not-served', reason}};
-    return {...beside, symptoms: [...beside.symptoms, nodeSymptom('not-compared', `not compared on ${node.name}: ${reason}`)]};
+    return {
+      ...beside,
+      symptoms: [...beside.symptoms, ciliumSymptom('not-compared', 'IPv4', {detail: `not compared on ${node.name}: ${reason}`})],
+    };
   }
   const tables = unseenObjects(api) ?? compareTables(input);
   if (typeof tables === 'string') return {...base, status: {kind: 'unread', reason: beside === null ? tables : `of its Cilium: ${tables}`}};
@@ -94,13 +97,10 @@ function withoutKubeProxy(
     node.files.includes('ipvsadm-save') ||
     node.files.some(file => /^nft(?:-ruleset)?\.json$/.test(file) && node.read(file)?.includes('kube-proxy') === true);
   if (hasOther || !(hasRules || isToldTo))
-    return nodeSymptom('not-compared', `not compared on ${node.name}: ${leaves}, whose rules were not read`);
+    return ciliumSymptom('not-compared', 'IPv4', {detail: `not compared on ${node.name}: ${leaves}, whose rules were not read`});
   const ports = families.flatMap(family => view.entries(family, newestApi).map(({port}) => port));
-  return {
-    ...nodeSymptom(
-      'missing-entry',
-      `${leaves} on ${node.name}, and none was found there: nothing serves them, nor cluster IPs for the node itself${isToldTo ? `. The agent does not run with the kube-proxy-replacement of ${ciliumConfigMap}` : ''}`,
-    ),
+  return ciliumSymptom('missing-entry', 'IPv4', {
+    detail: `${leaves} on ${node.name}, and none was found there: nothing serves them, nor cluster IPs for the node itself${isToldTo ? `. The agent does not run with the kube-proxy-replacement of ${ciliumConfigMap}` : ''}`,
     variant: 'left-to-nobody',
     severity: isToldTo ? 'error' : 'warning',
     affects: ports.filter(
@@ -109,14 +109,14 @@ function withoutKubeProxy(
     remedy: isToldTo
       ? 'Restart the cilium-agent on this node (delete its pod): it reads its settings when it starts. If it still says False then, look for a CiliumNodeConfig or an argument that overrides them.'
       : `Set kube-proxy-replacement to "true" in ConfigMap ${ciliumConfigMap} and restart the agents, or run kube-proxy.`,
-  };
+  });
 }
 
 /** The analysis of a node of kube-proxy whose Cilium was not read. */
 export function besideUnreadCilium(analysis: NodeAnalysis, {api, node}: NodeInput): NodeAnalysis {
   if (analysis.status.kind !== 'checked' || ciliumPod(api, node.name) === undefined) return analysis;
   const detail = `not compared on ${node.name}: the tables of its Cilium, which serves cluster IPs to pods, were not read; agents of svc-trace never read them`;
-  return {...analysis, symptoms: [...analysis.symptoms, nodeSymptom('not-compared', detail)]};
+  return {...analysis, symptoms: [...analysis.symptoms, ciliumSymptom('not-compared', 'IPv4', {detail})]};
 }
 
 /** Objects that were not read may exist: no frontend may be reported because of them. */
@@ -218,23 +218,14 @@ const noNodeAddresses =
 function nodeSymptoms({api, node}: NodeInput, state: CiliumState): readonly Symptom[] {
   const apart = whatIsApart(state, new Set((api.services ?? []).filter(isGlobal).map(({metadata}) => namespacedName(metadata))));
   const {apiTrouble, trouble} = state;
+  const gist = 'the Cilium agent has no connection to the API server and follows no change';
+  const lost = apiTrouble === null ? `says that it fails: ${trouble}` : `has no connection to the API server: ${apiTrouble}`;
+  const told = {detail: `the agent on ${node.name} ${lost}`, ...(apiTrouble === null ? {} : {gist})};
+  const detail = `not compared with the API on ${node.name}: ${apart.join('; ')}`;
   return [
-    ...(apiTrouble !== null
-      ? [
-          {
-            ...nodeSymptom('agent-lost-api', `the agent on ${node.name} has no connection to the API server: ${apiTrouble}`),
-            gist: 'the Cilium agent has no connection to the API server and follows no change',
-          },
-        ]
-      : trouble !== null
-        ? [nodeSymptom('agent-lost-api', `the agent on ${node.name} says that it fails: ${trouble}`)]
-        : []),
-    ...(apart.length === 0 ? [] : [nodeSymptom('not-compared', `not compared with the API on ${node.name}: ${apart.join('; ')}`)]),
+    ...(apiTrouble === null && trouble === null ? [] : [ciliumSymptom('agent-lost-api', 'IPv4', told)]),
+    ...(apart.length === 0 ? [] : [ciliumSymptom('not-compared', 'IPv4', {detail})]),
   ];
-}
-
-function nodeSymptom(kind: SymptomKind, detail: string): Symptom {
-  return {kind, detail, family: 'IPv4', port: null, expected: [], actual: [], by: 'cilium'};
 }
 
 /** Frontends that the objects that were read do not decide. */
@@ -262,7 +253,6 @@ function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
   const {family, node, pods, state, frontends} = given;
   const {replacesKubeProxy, hasHostPorts} = state.settings;
   if (replacesKubeProxy !== true || !hasHostPorts) return [];
-  const base = {family, port: null, expected: [], actual: [], by: 'cilium' as const};
   const byName = new Map(pods.map(pod => [namespacedName(pod.metadata), pod]));
   const stale = frontends.flatMap((frontend): readonly Symptom[] => {
     const why = frontend.type === 'HostPort' ? whyStale(frontend, {byName, node}) : null;
@@ -271,7 +261,7 @@ function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
     const detail = `the agent still serves host port ${frontend.key}: ${why}`;
     if (why === null) return [];
     const gist = `the Cilium agent still serves host port ${frontend.key}, which is not this pod's`;
-    return [{...base, kind: 'stale-service', service, detail, gist}];
+    return [ciliumSymptom('stale-service', family, {service, detail, gist})];
   });
   const keys = new Set(frontends.map(({key}) => key));
   const missing = pods.flatMap(pod =>
@@ -279,7 +269,8 @@ function hostPortSymptoms(given: HostPortCase): readonly Symptom[] {
       if (keys.has(key)) return [];
       const service = nameOf(pod);
       const detail = `the agent does not have host port ${key} of pod ${namespacedName(pod.metadata)}`;
-      return [{...base, kind: 'missing-entry', service, gist: `host port ${key} is not programmed by the Cilium agent`, detail}];
+      const gist = `host port ${key} is not programmed by the Cilium agent`;
+      return [ciliumSymptom('missing-entry', family, {service, gist, detail})];
     }),
   );
   return [...stale, ...missing];

@@ -25,28 +25,17 @@ export interface MapCase {
 /** What the kernel's map has otherwise than the agent's table. */
 export function mapSymptoms(given: MapCase): readonly Symptom[] {
   const {frontends, state, family} = given;
-  const isEmpty = state.map.size === 0 && frontends.length >= severalFrontends && state.settings.replacesKubeProxy === true;
-  if (isEmpty) return [emptyMap(family)];
+  if (state.map.size === 0 && frontends.length >= severalFrontends && state.settings.replacesKubeProxy === true) {
+    const detail = "the kernel's map has none of the entries that the agent has: no Service works";
+    const gist = "no Service works, the kernel's map of Cilium is empty";
+    return [ciliumSymptom('map-differs', family, {variant: 'no-service-works', detail, gist})];
+  }
   const faults = frontends.flatMap(frontend => faultsOf(frontend, given).map((fault): FaultAt => ({...fault, frontend})));
   return [...(faults.length === 0 ? [] : faultSymptoms(faults, given)), ...leftEntries(given)];
 }
 
 /** Fewer may be missing one by one. */
 const severalFrontends = 3;
-
-function emptyMap(family: Family): Symptom {
-  return {
-    kind: 'map-differs',
-    variant: 'no-service-works',
-    family,
-    port: null,
-    expected: [],
-    actual: [],
-    by: 'cilium',
-    detail: "the kernel's map has none of the entries that the agent has: no Service works",
-    gist: "no Service works, the kernel's map of Cilium is empty",
-  };
-}
 
 /** What the map has otherwise at one key. */
 interface Fault extends Pick<Partial<Symptom>, 'endpoint' | 'severity' | 'variant' | 'gist'> {
@@ -76,7 +65,7 @@ function faultSymptoms(faults: readonly FaultAt[], {ports: portsOf, family}: Map
     const [name = ''] = frontend.service.split(':', 1);
     const owner = `${frontend.type === 'HostPort' ? 'host port of pod ' : ''}${frontend.namespace}/${name}`;
     const service = {namespace: frontend.namespace, name};
-    return [{kind, family, port, service, detail: `${owner}: ${detail}`, expected: [], actual: [], by: 'cilium' as const, ...more}];
+    return [ciliumSymptom(kind, family, {service, detail: `${owner}: ${detail}`, ...more})];
   });
 }
 
@@ -216,29 +205,23 @@ function flagFaults({key, address, flags, backends}: MapEntry, frontend: AgentFr
 function leftEntries({state, family, own, keys}: MapCase): readonly Symptom[] {
   const expected = new Set([...keys.values()].flat());
   const left = [...state.map.values()].filter(({key, address}) => !expected.has(key) && address.includes(':') === (family === 'IPv6'));
-  const base = {family, port: null, expected: [], actual: [], by: 'cilium' as const};
   const onNode = left.filter(({port, address}) => port === 0 && own.has(address));
   const others = left.filter(({port}) => port !== 0);
   const served = others.filter(({count}) => count > 0);
+  const names = others.map(({key}) => key);
   return [
-    ...onNode.map(({key, address}) => ({
-      ...base,
-      kind: 'wildcard-on-node-address' as const,
-      detail: `${key} in the kernel's map drops what is sent to ${address}, an address of the node itself, at every port without a Service`,
-    })),
-    ...(others.length === 0
+    ...onNode.map(({key, address}) => {
+      const detail = `${key} in the kernel's map drops what is sent to ${address}, an address of the node itself, at every port without a Service`;
+      return ciliumSymptom('wildcard-on-node-address', family, {detail});
+    }),
+    ...(names.length === 0
       ? []
       : [
-          {
-            ...base,
-            kind: 'map-differs' as const,
-            severity: served.length > 0 ? ('warning' as const) : ('info' as const),
-            gist: `the kernel's map of Cilium still has ${someOf(
-              others.map(({key}) => key),
-              {max: 1},
-            )}, which the agent does not have`,
-            detail: `the kernel's map has ${plural(others.length, 'entry', 'entries')} that the agent does not have: ${someOf(others.map(({key}) => key))}`,
-          },
+          ciliumSymptom('map-differs', family, {
+            severity: served.length > 0 ? 'warning' : 'info',
+            gist: `the kernel's map of Cilium still has ${someOf(names, {max: 1})}, which the agent does not have`,
+            detail: `the kernel's map has ${plural(names.length, 'entry', 'entries')} that the agent does not have: ${someOf(names)}`,
+          }),
         ]),
   ];
 }
