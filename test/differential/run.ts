@@ -163,12 +163,21 @@ function withoutPlaces({expected: _, actual: __, ...finding}: Finding): Finding 
   return finding;
 }
 
-/** A finding about a whole node names one of the Service ports that show it, and parts of its senders: which ones depends on those that were walked. */
-function withoutExample(finding: Finding): Finding {
-  if (finding.service !== undefined) return finding;
+/**
+ * A finding about a whole node names one of the Service ports that show it, the first that are affected, and parts of its senders: which
+ * ones depends on those that were walked.
+ */
+function withoutExample(whole: Finding): Finding {
+  if (whole.service !== undefined) return whole;
+  const {hits: _, ...finding} = whole;
   const [before = ''] = finding.message.split('packets from ');
   const counts = finding.message.match(/\d+ Service ports?/g) ?? [];
-  return {...finding, message: [before, ...counts].join(' '), hitSenders: []};
+  const affects = finding.affects?.toSorted((a, b) => (namedText(a) < namedText(b) ? -1 : 1));
+  return {...finding, message: [before, ...counts].join(' '), hitSenders: [], ...(affects && {affects})};
+}
+
+function namedText(service: object): string {
+  return JSON.stringify(service);
 }
 
 /** Those of one node, or of all nodes. */

@@ -33,7 +33,7 @@ export function iptablesFamily(expect: Expect, actual: Ruleset): FamilyRules<Exp
         ? noServiceRules('table nat holds none of the rules', plain)
         : withoutServices(plain, actual);
       if (none === null) return null;
-      const baseRules = analyzeBaseRules({expected: plain, actual, differences: [], differing: new Set(), senders});
+      const baseRules = analyzeBaseRules({expected: plain, actual, differences: [], unnamed: [], differing: new Set(), senders});
       return [none, ...baseRules.filter(({kind}) => kind === 'canary-missing')];
     },
     layoutOf: (expected, beside) => iptablesLayout(expected, actual, beside),
@@ -70,8 +70,11 @@ function iptablesLayout(
     leads: ({target}) => (target === null || parseChainName(target.name) === null ? [] : [isWritten(target.name)]),
     analyzePort: (item, own) =>
       actual.forgetting(isOfOnePort, () => expected.forgetting(() => analyzePort({...sides, item, differences: own}).map(withTextsOnly))),
-    analyzeBaseRules: ({byPort, rest}) =>
-      analyzeBaseRules({expected, actual, differences: rest, differing: new Set([...byPort.keys(), ...compared.changed.keys()]), senders}),
+    analyzeBaseRules: ({byPort, unexpected, rest}) => {
+      const differing = new Set([...byPort.keys(), ...compared.changed.keys()]);
+      const unnamed = unexpected.filter(({rule}) => nameOf(rule) === '').map(({rule}) => rule);
+      return analyzeBaseRules({expected, actual, differences: rest, unnamed, differing, senders});
+    },
     besideThirdParty: baseRules => {
       // Without one of the tables the outcome of a packet is unknown.
       if (!actual.hasTable('nat') || !actual.hasTable('filter')) return null;
@@ -87,7 +90,7 @@ function iptablesLayout(
         mode: {masquerading: 'KUBE-POSTROUTING', isOwnChain: isKubeProxyChain},
       };
     },
-    nameOf: ({rule}) => servicePortName(rule) ?? parseChainName(rule.target?.name ?? '')?.hash ?? '',
+    nameOf: ({rule}) => nameOf(rule),
     answers: ({rule}) => rule.table === 'nat' && isWritten(rule.target?.name ?? ''),
     analyzeUnnamed: group => [analyzeUnexpectedRules({...sides, rules: group.map(({rule}) => rule)})],
     others: () => {
@@ -105,6 +108,11 @@ function iptablesLayout(
       return withMisnamed(misnamed, symptoms);
     },
   };
+}
+
+/** The Service port that a rule of the node names, or the hash of its chain; empty for a rule of none. */
+function nameOf(rule: Rule): string {
+  return servicePortName(rule) ?? parseChainName(rule.target?.name ?? '')?.hash ?? '';
 }
 
 /** What packets lose by wrong rules of KUBE-FORWARD is reported as that, and not again as a loss by third-party rules. */

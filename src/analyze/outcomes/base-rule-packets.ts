@@ -3,7 +3,7 @@ import {partition, uniqueBy} from '../../model/lists.ts';
 import {onceAsked} from '../../model/once.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {environmentOf, isSameOutcome, type PathOutcome, type Walk} from './environment.ts';
-import {connectionsTo, namedPorts, onePerShape, type PortProbe, type RulesInQuestion, shapeOf} from './outcome-changes.ts';
+import {connectionsTo, isNamedBy, namedPorts, onePerShape, type PortProbe, type RulesInQuestion, shapeOf} from './outcome-changes.ts';
 import {packetOf} from './probes.ts';
 import {usualSources} from './sources.ts';
 
@@ -22,10 +22,15 @@ export function baseRuleProbes(rules: BaseRules, most: number = maxNamed): reado
 
 const maxNamed = 50;
 
-/** Packets that the own rules of a Service port lose show nothing of base rules: where all of a shape differ, several of them are tried. */
-function portsOfEachShape({ports, context, differing = new Set(), shape}: BaseRules): readonly ServedPort[] {
+/**
+ * Packets that the own rules of a Service port lose, or unexpected rules that name it, show nothing of base rules: where all of a shape
+ * differ, several of them are tried.
+ */
+function portsOfEachShape(rules: BaseRules): readonly ServedPort[] {
+  const {ports, context, texts, differing = new Set(), shape} = rules;
   const shapeIn = shape ?? (item => shapeOf(item, context.facts.hostIPs));
-  const [different, same] = partition(ports, item => differing.has(item));
+  const isNamed = isNamedBy(texts, context);
+  const [different, same] = partition(ports, item => differing.has(item) || isNamed(item));
   const right = onePerShape(same.toReversed(), shapeIn);
   const shapes = new Set(right.map(shapeIn));
   const rest = different.filter(item => !shapes.has(shapeIn(item)));

@@ -66,6 +66,12 @@ export function namedPorts({ports, context, texts}: RulesInQuestion, count: numb
   return texts.length === 0 ? [] : namedFirst(ports, context, constantsIn(texts)).slice(0, count);
 }
 
+/** Whether rules name a Service port, by an address or a port that it has. */
+export function isNamedBy(texts: readonly string[], context: NodeContext): (item: ServedPort) => boolean {
+  const constants = constantsIn(texts);
+  return item => texts.length > 0 && rankOf(item, context, constants) > 0;
+}
+
 /**
  * New connections to these Service ports from every kind of client and from those that the rules name, and of an endpoint on this node to
  * itself and of those that the rules name.

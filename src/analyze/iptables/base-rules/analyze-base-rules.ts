@@ -22,7 +22,7 @@ import type {PortSymptom} from '../../symptoms/symptom-list.ts';
 export function analyzeBaseRules(baseRulesCase: BaseRulesCase): readonly Symptom[] {
   let left = baseRulesCase.differences.filter(isOfBaseRules);
   const unexpected = left.flatMap(({kind, rule}) => (kind === 'extra' ? [rule] : []));
-  const changesOutcomes = outcomesWithout({...baseRulesCase, unexpected});
+  const changesOutcomes = outcomesWithout({...baseRulesCase, unexpected: [...unexpected, ...baseRulesCase.unnamed]});
   const symptoms: BaseRuleSymptom['symptom'][] = [];
   for (const analyze of analyses) {
     for (const {symptom, explained} of analyze({...baseRulesCase, differences: left, changesOutcomes})) {
@@ -363,6 +363,8 @@ interface BaseRulesCase {
   readonly actual: Ruleset;
   /** Differences that belong to no Service port. */
   readonly differences: readonly PortDifference[];
+  /** Rules in chains of Services that kube-proxy did not write, and that name no Service. */
+  readonly unnamed: readonly Rule[];
   /** The Service ports whose own rules differ. */
   readonly differing: ReadonlySet<PortOnNode>;
   readonly senders: () => KnownSenders;
@@ -387,8 +389,8 @@ function isKubeletsOwn(rule: Rule): boolean {
 /** Whether packets have another outcome where a chain of the node holds these rules; or an outcome that differs in this way from what it is today. */
 type ChangesOutcomes = (chain: Chain, rules: readonly Rule[], differs?: (today: PathOutcome, then: PathOutcome) => boolean) => boolean;
 
-interface NodeRules extends Omit<BaseRulesCase, 'differences'> {
-  /** Base rules that kube-proxy did not write. */
+interface NodeRules extends Omit<BaseRulesCase, 'differences' | 'unnamed'> {
+  /** Rules of its chains that kube-proxy did not write. */
   readonly unexpected: readonly Rule[];
 }
 
