@@ -89,6 +89,7 @@ const textFiles: Readonly<Record<string, (text: string, replacements: Replacemen
   'routes.json': redactJson(routes),
   [kubeProxyLog]: redactLog,
   'asked-by-rules': redactSysctls,
+  'local-addresses': (text, {addresses}) => text.replace(/.+/g, line => addresses.replace(line) ?? ''),
   'iptables-version': keepOnly(/^ip6?tables(?:-save)? v[\d.]+(?: \((?:nf_tables|legacy)\))?$/),
   'kube-proxy-version': text => (/^(?:Kubernetes )?v?\d+\.\d+/.test(text) ? `${knownVersion(text.trim())}\n` : keepOnly(/^$/)(text)),
   'kube-proxy-config.yaml': redactConfigText,

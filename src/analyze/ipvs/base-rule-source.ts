@@ -7,7 +7,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Side} from '../../trace/side.ts';
 import {listChain} from '../iptables/chain-texts.ts';
 import {environmentOf} from '../outcomes/environment.ts';
-import type {IpvsDifferences, IpvsState} from './ipvs-state.ts';
+import {boundOf, type IpvsDifferences, type IpvsState} from './ipvs-state.ts';
 
 /** The iptables rules that kube-proxy writes around IPVS, as a walk needs them. */
 export function baseRuleSource({baseRules, ports, outFilter, context: {family}}: ExpectedIpvs): ChainSource {
@@ -64,7 +64,7 @@ export function sidesOf({expected, differences, state, ruleset, deviceGone}: Sid
   const local = (bound: Iterable<string>): typeof facts => ({...facts, addresses: [...facts.addresses, ...bound]});
   const sets = state.sets === null ? wanted.sets : new Map([...emptySets(expected), ...state.sets]);
   const servers = state.servers?.filter(server => server.family === family) ?? wanted.servers;
-  const bound = state.bound === null || deviceGone ? expected.bound.keys() : state.bound;
+  const bound = deviceGone ? expected.bound.keys() : boundOf(expected, state);
   const baseRules = baseRuleSource(expected);
   const environment = environmentOf(local(bound), {sets, servers});
   const outFilter = new Set(ruleset?.hasTable('filter') ? [outFilterChain] : []);

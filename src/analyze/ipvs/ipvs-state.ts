@@ -21,6 +21,8 @@ export interface IpvsState {
   readonly sets: ReadonlyMap<string, IpSet> | null;
   /** The addresses of kube-ipvs0; none if the device does not exist. */
   readonly bound: readonly string[] | null;
+  /** The addresses of all interfaces, where it was not read which of them each is of. */
+  readonly local: ReadonlySet<string> | null;
   /** The addresses of the other interfaces, which may be some of the same. */
   readonly elsewhere: readonly string[];
   /** Why a part is null, and what to do. */
@@ -31,12 +33,16 @@ export function readIpvsState(node: NodeDump): IpvsState {
   const servers = readServers(node);
   const sets = readSets(node);
   const bound = readBound(node);
+  const local = fileText(node, 'local-addresses')
+    .split('\n')
+    .filter(line => line !== '');
   return {
     servers: 'problem' in servers ? null : servers.value,
     sets: 'problem' in sets ? null : sets.value,
     bound: 'problem' in bound ? null : bound.value,
+    local: 'problem' in bound && local.length > 0 ? new Set(local) : null,
     elsewhere: addressesElsewhere(node),
-    problems: [servers, sets, bound].flatMap(read => ('problem' in read ? [read.problem] : [])),
+    problems: [servers, sets, ...(local.length > 0 ? [] : [bound])].flatMap(read => ('problem' in read ? [read.problem] : [])),
   };
 }
 
@@ -206,7 +212,7 @@ export function compareIpvs(expected: ExpectedIpvs, state: IpvsState): IpvsDiffe
     for (const owner of concerned) of(owner).members.push(difference);
     if (concerned.length === 0) extraMembers.push(difference);
   }
-  const bound = new Set((state.bound ?? [...expected.bound.keys()]).filter(address => familyOf(address) === family));
+  const bound = new Set(boundOf(expected, state).filter(address => familyOf(address) === family));
   const missingAddresses = [...expected.bound.keys()].filter(address => !bound.has(address));
   for (const address of missingAddresses) for (const owner of expected.bound.get(address) ?? []) of(owner).missingAddresses.push(address);
   for (const owner of expected.ports) if (expected.outFilter(owner).length > 0) of(owner);
@@ -219,6 +225,12 @@ export function compareIpvs(expected: ExpectedIpvs, state: IpvsState): IpvsDiffe
     extraAddresses: [...bound].filter(address => !expected.bound.has(address)),
     wrongSets: wrongSets(expected, state),
   };
+}
+
+/** The addresses of kube-ipvs0. Where they were not read, those that are expected there, as far as the node has them. */
+export function boundOf({bound: expected, context: {family}}: ExpectedIpvs, {bound, local}: IpvsState): readonly string[] {
+  const isRead = local?.has(family === 'IPv4' ? '127.0.0.1' : '::1') === true;
+  return bound ?? [...expected.keys()].filter(address => !isRead || local.has(address));
 }
 
 /** If several Services claim one address and port, kube-proxy can have processed any of them last. */

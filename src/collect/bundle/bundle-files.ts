@@ -156,8 +156,8 @@ function isFileOfBundle(path: string): boolean {
 const nodeFiles = new Set([
   ...`
     nft.json nft-ruleset.json nft.txt ipset-save ipvsadm-save ipvsadm-stats ipvsadm-list ipvsadm-part conntrack conntrack-tcp
-    conntrack-stats conntrack-stats-after sysctls interface-sysctls asked-by-rules iptables-version addresses.json kube-ipvs0.json links.json
-    netconf.json routes.json ip-rules.json ip6-rules.json kube-proxy-version kube-proxy-config.yaml configz.json healthz.json
+    conntrack-stats conntrack-stats-after sysctls interface-sysctls asked-by-rules iptables-version addresses.json local-addresses
+    kube-ipvs0.json links.json netconf.json routes.json ip-rules.json ip6-rules.json kube-proxy-version kube-proxy-config.yaml configz.json healthz.json
     proxy-mode metrics
   `
     .trim()

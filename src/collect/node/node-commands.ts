@@ -94,6 +94,7 @@ export function furtherCommands(read: ReadonlyMap<string, Buffer>): readonly Nod
   if (hasIpvs) {
     commands.push(virtualServers);
     commands.push({file: 'kube-ipvs0.json', variants: [{commands: [['ip', '-j', 'addr', 'show', 'dev', 'kube-ipvs0']]}]});
+    if (!read.has('addresses.json')) commands.push(localAddresses);
   }
   const isListed = parseInterfaceSwitches(read.get('netconf.json')?.toString('utf8') ?? '') !== null;
   // kube-proxy turns it on in iptables mode. Where it is off, interfaces may have it on.
@@ -123,6 +124,33 @@ const virtualServers: NodeCommand = {
     },
   ],
 };
+
+/** kube-proxy's own image has no `ip`. The kernel lists an address of IPv4 below its network, without its interface. */
+const localAddresses: NodeCommand = {
+  file: 'local-addresses',
+  maxBytes: 16_000_000,
+  variants: [
+    {
+      commands: [['grep', '-ashE', '[|]-- |/32 host LOCAL|^[0-9a-f]{32} ', '/proc/net/fib_trie', '/proc/net/if_inet6']],
+      keepsPart: true,
+      join: outputs => asAddresses(Buffer.concat(outputs).toString('latin1')),
+    },
+  ],
+};
+
+/** One to a line. The kernel may show two tables, and an address in both. */
+function asAddresses(text: string): Buffer {
+  const found = new Set<string>();
+  let leaf = '';
+  for (const line of text.split('\n')) {
+    const [, address, sixth] = /^ *[|]-- (\S+)|^([0-9a-f]{32}) /.exec(line) ?? [];
+    if (address !== undefined) leaf = address;
+    else if (sixth !== undefined) found.add(canonicalAddress(sixth.replace(/(....)(?!$)/g, '$1:')) ?? sixth);
+    else if (line.endsWith('/32 host LOCAL')) found.add(leaf);
+  }
+  if (!found.has('127.0.0.1')) throw new Error('ip not found, and /proc/net/fib_trie does not tell the addresses of the node');
+  return Buffer.from([...found].map(address => `${address}\n`).join(''));
+}
 
 /** What rules ask for beside addresses and interfaces: whether any packet is one of IPsec, and which queues programs read. */
 const askedByRules: NodeCommand = {
