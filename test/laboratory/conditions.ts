@@ -683,6 +683,7 @@ export const conditions: readonly Scenario[] = [
   // What the bundle decides.
   {name: 'netmap-one', load: [rules('nat', '-I PREROUTING -d 10.96.1.2/32 -j NETMAP --to 10.244.11.5/32')], ...decided},
   {name: 'netmap-range', load: [rules('nat', '-I PREROUTING -d 10.96.0.0/16 -j NETMAP --to 10.99.0.0/16')], ...decided},
+  {name: 'netmap-source', load: [rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -d 10.244.12.0/24 -j NETMAP --to 198.18.11.0/24')]},
   {name: 'netmap-others', load: [rules('nat', '-I PREROUTING -d 10.97.0.0/16 -j NETMAP --to 10.99.0.0/16')], ...decided},
   {
     name: 'dnat-range-nowhere',

@@ -40,8 +40,8 @@ export const rewrites = does(['DNAT', 'REDIRECT', 'NETMAP'], /(?:^| )(?:dnat|red
 export const setsMark = does(['MARK', 'CONNMARK'], /(?:^| )(?:meta|ct) mark set /);
 /** It sets what rules of policy routing ask for. */
 export const steers = does(['MARK', 'CONNMARK', 'TOS', 'DSCP'], /(?:^| )(?:(?:meta|ct) mark|ip6? dscp) set /);
-/** It changes at most the source address. */
-export const masquerades = does(['MASQUERADE', 'SNAT'], /(?:^| )(?:masquerade|snat)(?: |$)/);
+/** It changes the source address. NETMAP does in POSTROUTING, and the destination elsewhere. */
+export const masquerades = does(['MASQUERADE', 'SNAT', 'NETMAP'], /(?:^| )(?:masquerade|snat)(?: |$)/);
 const captures = does(['TPROXY'], /(?:^| )tproxy(?: |$)/);
 const setsZone = does(['CT'], /(?:^| )ct (?:original |reply )?zone set /);
 const setsHops = does(['TTL', 'HL'], /(?:^| )(?:ip ttl|ip6 hoplimit) set /);

@@ -170,7 +170,7 @@ function undetermined(
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
   if (rule === undefined || effectCase.isOwn(rule)) return null;
   const limit = limitOf(rule);
-  const isMinor = masquerades(rule) || isOfPolicy(rule) || filtersContent(rule) || limit?.isHigh === true;
+  const isMinor = (masquerades(rule) && !rewrites(rule)) || isOfPolicy(rule) || filtersContent(rule) || limit?.isHigh === true;
   const does = refusesPackets(rule) ? 'drops or refuses' : acceptsPackets(rule) ? 'accepts' : null;
   const said =
     limit === null

@@ -73,11 +73,14 @@ test('an endpoint that loses its own connections loses those to the other endpoi
   ]);
 });
 
-test('a range of new source addresses of which the node has none gets no answer', async () => {
-  expect(await found('nat', '-A POSTROUTING -s 10.244.11.0/24 -j SNAT --to-source 198.18.0.1-198.18.0.9')).toContainEqual(
-    expect.stringMatching(/^ST\d+ error .*get the source address 198\.18\.0\.1, which the node does not have/),
-  );
-});
+test.each(['SNAT --to-source 198.18.0.1-198.18.0.9', 'NETMAP --to 198.18.0.0/24'])(
+  'new source addresses of which the node has none get no answer: %s',
+  async target => {
+    expect(await found('nat', `-A POSTROUTING -s 10.244.11.0/24 -d 10.244.12.0/24 -j ${target}`)).toContainEqual(
+      expect.stringMatching(/^ST302 error .*get the source address 198\.18\.0\.\d+, which the node does not have/),
+    );
+  },
+);
 
 test('what the node itself gets is answered whatever its new source address', async () => {
   expect(await found('nat', '-A POSTROUTING -o lo -p tcp -m tcp --dport 9100 -j SNAT --to-source 198.18.0.1')).toEqual([]);
