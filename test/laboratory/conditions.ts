@@ -305,6 +305,32 @@ export const conditions: readonly Scenario[] = [
     isIPv4Only: true,
   },
   {
+    name: 'mark-refused',
+    load: [
+      rules('mangle', '-A PREROUTING -i cali5 -j MARK --set-xmark 0x200/0x200'),
+      sh('ip rule add fwmark 0x200/0x200 prohibit pref 60'),
+    ],
+  },
+  {
+    name: 'connection-mark-refused',
+    load: [
+      rules(
+        'mangle',
+        '-A PREROUTING -i eth0 -p tcp --dport 30080 -j CONNMARK --set-xmark 0x200/0x200',
+        '-A PREROUTING -i cali+ -j CONNMARK --restore-mark --nfmask 0x200 --ctmask 0x200',
+      ),
+      sh('ip route add unreachable default table 33; ip rule add fwmark 0x200/0x200 lookup 33 pref 60'),
+    ],
+  },
+  {
+    name: 'mark-of-mail-refused',
+    load: [
+      rules('mangle', '-A PREROUTING -i cali5 -p tcp --dport 25 -j MARK --set-xmark 0x200/0x200'),
+      sh('ip rule add fwmark 0x200/0x200 prohibit pref 60'),
+    ],
+    ...decided,
+  },
+  {
     name: 'kube-proxy-mark-delivered-here',
     load: [sh('ip rule add fwmark 0x4000/0x4000 lookup 9; ip route add local default dev lo table 9')],
   },

@@ -29,6 +29,7 @@ import {
   podLink,
   routedAstray,
   routingCause,
+  ruleBehind,
   undecidedRule,
 } from '../../model/node/policy-routing.ts';
 import {someOf} from '../../model/text.ts';
@@ -186,10 +187,17 @@ export function markObstacle(facts: NodeFacts, family: Family, ownMark: number):
   if (asked !== true) return undefined;
   return packet => {
     const {mark, tos, destination} = packet;
-    const {tos: _, ...query} = routeQuery(packet);
-    const astray = (mark & ~ownMark) === 0 && tos === undefined ? null : routedAstray(facts, destination, routeQuery(packet));
-    const isSoAnyway = astray !== null && routedAstray(facts, destination, {...query, mark: mark & ownMark}) !== null;
-    return astray === null || isSoAnyway ? null : astrayText(astray, destination);
+    if ((mark & ~ownMark) === 0 && tos === undefined) return null;
+    const {tos: _, ...usual} = routeQuery(packet);
+    const reasonOf = (query: RouteQuery): string | null => {
+      const isRefused = (network: NetworkFacts): boolean => routeOf(network, destination, query).kind === 'unreachable';
+      if (isRefused(facts.network))
+        return `${routingCause({rule: ruleBehind(facts.network, family, without => !isRefused(without))})} leaves no route to ${destination.text}`;
+      const astray = routedAstray(facts, destination, query);
+      return astray === null ? null : astrayText(astray, destination);
+    };
+    const reason = reasonOf(routeQuery(packet));
+    return reason === null || reasonOf({...usual, mark: mark & ownMark}) !== null ? null : reason;
   };
 }
 

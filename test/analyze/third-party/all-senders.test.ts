@@ -300,6 +300,7 @@ const routedTo101 = {
     {dst: '10.244.11.0/24', dev: 'cali4'},
     {dst: '172.18.0.0/16', dev: 'eth0'},
     {dst: 'default', dev: 'eth1', table: '101'},
+    {type: 'unreachable', dst: 'default', dev: 'lo', table: '102'},
   ],
   'links.json': ['eth0', 'eth1', 'cali4'].map(ifname => ({
     ifname,
@@ -334,6 +335,27 @@ test.each([
     ],
     {fwmark: '0x100', fwmask: '0x100', table},
   );
+  expect(errors).toEqual(said === null ? [] : [expect.stringMatching(said)]);
+});
+
+test.each([
+  [
+    'that a rule of policy routing refuses, is an error that names it',
+    {action: 'prohibit'},
+    /because the rule .* "100: from all fwmark 0x200\/0x200 unreachable" leaves no route to /,
+  ],
+  [
+    'whose table has no route, is an error too',
+    {table: '102'},
+    /because the rule .* "100: from all fwmark 0x200\/0x200 lookup 102" leaves no route to /,
+  ],
+  ['that leads to table main, is none', {table: 'main'}, null],
+])('a mark of another program %s', async (_, rule, said) => {
+  const errors = await routingErrors(['-A PREROUTING -i cali4 -j MARK --set-xmark 0x200/0x200'], {
+    fwmark: '0x200',
+    fwmask: '0x200',
+    ...rule,
+  });
   expect(errors).toEqual(said === null ? [] : [expect.stringMatching(said)]);
 });
 
