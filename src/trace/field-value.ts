@@ -309,10 +309,18 @@ const ofConnections: Readonly<Partial<Record<FieldName, (packet: Packet, at: Pac
   'ct original saddr': packet => ({kind: 'address', address: firstOf(packet).source, isClient: packet.client !== undefined}),
   'ct original daddr': packet => ({kind: 'address', address: firstOf(packet).destination}),
   'ct original dport': packet => number(firstOf(packet).port),
+  'ct original sport': clientPort,
   'ct reply saddr': packet => ({kind: 'address', address: answeringEnd(packet).address}),
   'ct reply daddr': (_, at) => askedEnd(at),
   'ct reply sport': packet => number(answeringEnd(packet).port),
+  // Masquerading may draw another one, from where clients have theirs.
+  'ct reply dport': packet => ((packet.connection ?? packet).masquerade ? {kind: 'between', low: 1024, high: 65_535} : clientPort(packet)),
 };
+
+function clientPort(packet: Packet): PacketValue {
+  const {sourcePort} = firstOf(packet);
+  return sourcePort === undefined ? unknown : {kind: 'number', value: sourcePort, isClient: packet.client !== undefined};
+}
 
 /** Who sends the replies. */
 function answeringEnd({connection, source, sourcePort = 0, destination, port}: Packet): {readonly address: Address; readonly port: number} {

@@ -95,7 +95,7 @@ export interface Connection extends Pick<Packet, 'destination' | 'port' | 'rewri
   /** Whether any address of it is translated: if such a packet is not recognized, it does not arrive. */
   readonly isTranslated: boolean;
   /** The first packet, as it arrived. */
-  readonly first: Pick<Packet, 'source' | 'destination' | 'port'>;
+  readonly first: Pick<Packet, 'source' | 'sourcePort' | 'destination' | 'port'>;
   /** The zone in which a packet of this direction is looked up. */
   readonly zone: number;
   /** Which side is the client's once the destination is translated. */
@@ -275,16 +275,9 @@ export function tcpFlags({connection}: Packet): readonly string[] {
 }
 
 /** The first packet of the connection, as it arrived. */
-export function firstOf({
-  connection,
-  source,
-  sourceBefore = source,
-  destination,
-  port,
-  original,
-  virtual,
-}: Packet): Pick<Packet, 'source' | 'destination' | 'port'> {
-  return connection?.first ?? {source: sourceBefore, ...(original ?? virtual ?? {destination, port})};
+export function firstOf(packet: Packet): Connection['first'] {
+  const {connection, source, sourceBefore = source, original, virtual} = packet;
+  return connection?.first ?? {...packet, source: sourceBefore, ...(original ?? virtual)};
 }
 
 /** The source that a packet has once it passed POSTROUTING, where sources are translated; null if it is unknown. */

@@ -114,9 +114,11 @@ export type FieldName =
   | 'ct original saddr'
   | 'ct original daddr'
   | 'ct original dport'
+  | 'ct original sport'
   | 'ct reply saddr'
   | 'ct reply daddr'
   | 'ct reply sport'
+  | 'ct reply dport'
   /** Whether a process of the node sent the packet, and which one. */
   | 'socket'
   | 'owner'

@@ -737,6 +737,36 @@ export const conditions: readonly Scenario[] = [
   {name: 'options-stripped', load: [rules('mangle', '-A FORWARD -p tcp -j TCPOPTSTRIP --strip-options sack-permitted')], ...decided},
   {name: 'nft-options-reset', load: [nftChain('forward priority 0; policy accept;', 'reset tcp option sack-perm')], ...decided},
   {name: 'time-past', load: [rules('filter', '-I FORWARD -d 10.244.11.5/32 -m time --datestop 2010-01-01 -j DROP')], ...decided},
+  {
+    name: 'time-always',
+    load: [rules('filter', '-I FORWARD -d 10.244.11.5/32 -m time --timestart 00:00 --timestop 23:59:59 -j DROP')],
+    ...decided,
+  },
+  {
+    name: 'option-of-first-packets',
+    load: [rules('filter', '-I FORWARD -d 10.244.11.5/32 -p tcp -m tcp --tcp-option 2 -j DROP')],
+    ...decided,
+  },
+  {
+    name: 'first-packets-without-option',
+    load: [rules('filter', '-I FORWARD -p tcp -m conntrack --ctstate NEW -m tcp ! --tcp-option 2 -j DROP')],
+    ...decided,
+  },
+  {
+    name: 'ports-of-clients',
+    load: [
+      rules('filter', '-I FORWARD -p tcp -m conntrack --ctorigsrcport 1024:65535 -d 10.244.11.5 -j DROP'),
+      rules('mangle', '-A FORWARD -p tcp -m conntrack --ctrepldstport 1:22 -j DROP'),
+      nftChain('forward priority 0; policy accept;', 'meta l4proto tcp ct original proto-src 1-1023 drop'),
+    ],
+    ...decided,
+  },
+  {
+    name: 'nft-quota-used-up',
+    load: [nftChain('forward priority 0; policy accept;', 'ip daddr 10.244.11.5 quota over 10 bytes drop')],
+    ...decided,
+  },
+  {name: 'nft-quota-large', load: [nftChain('forward priority 0; policy accept;', 'quota over 900000 mbytes drop')], ...decided},
   {name: 'nft-time-past', load: [nftChain('forward priority 0; policy accept;', 'meta time < "2010-01-01" drop')], ...decided},
   {name: 'physdev-in', load: [rules('filter', '-I FORWARD -m physdev --physdev-in veth+ -j DROP')], ...decided},
   {

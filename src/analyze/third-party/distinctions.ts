@@ -177,7 +177,7 @@ function collectKey(key: Expression, where: Elements, table: Sets, into: Collect
     for (const group of groups) {
       if (/addr(?:ess)?$/.test(name)) addAddress(group, into);
       else if (name.endsWith('port')) {
-        if (name === 'sport') into.usesSourcePorts = true;
+        if (/^(?:sport|ct original sport|ct reply dport)$/.test(name)) into.usesSourcePorts = true;
         addPort(group, into);
       } else if (field.kind === 'field' && field.field.about !== undefined) for (const one of into.all) into.interfaces.add(one);
       else if (/oif$|^iif$/.test(name)) for (const text of group) into.interfaces.add(text);

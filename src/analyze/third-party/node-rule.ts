@@ -194,10 +194,17 @@ export function limitOf(rule: NodeRule): PacketLimit | null {
     return {text: `${volume} ${size}bytes a ${name}${each}`, isHigh: bytes / seconds >= 2 ** 20};
   }
   const [, count = ''] = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text) ?? [];
-  if (count === '') return volumeOf(text);
+  if (count === '') return volumeOf(text) ?? quotaOf(text);
   // Without further flags, connlimit counts those of each source.
   const own = text.includes('--connlimit-') && !text.includes('--connlimit-daddr') ? ' for each source' : each;
   return {text: `${plural(Number(count), 'connection')} at a time${own}`, isHigh: Number(count) >= (own === '' ? 1000 : 256)};
+}
+
+/** What all packets that meet a rule of nftables may carry. */
+function quotaOf(text: string): PacketLimit | null {
+  const [, size = '', unit = ''] = /(?:^| )quota (?:over )?(\d+) (\w+)/.exec(text) ?? [];
+  if (size === '') return null;
+  return {text: `${size} ${unit} in all`, isHigh: Number(size) * 1024 ** 'bkmg'.indexOf(unit.charAt(0)) >= 2 ** 30};
 }
 
 /** What one connection may carry. */

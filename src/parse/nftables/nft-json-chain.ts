@@ -136,7 +136,16 @@ const writers: Readonly<Record<string, StatementWriter>> = {
     `meter ${asText(name)} { ${words([expressionText(key), ...(Array.isArray(stmt) ? stmt : [stmt ?? '']).map(statementText)])} }`,
   map: ({op, elem, data, map}) => `${asText(op)} ${asText(map)} { ${expressionText(elem)} : ${expressionText(data)} }`,
   counter: (_, content) => (typeof content === 'string' ? `counter name "${content}"` : 'counter'),
-  quota: (fields, content) => (typeof content === 'string' ? `quota name "${content}"` : `quota ${optionsText(fields)}`),
+  quota: ({val, val_unit: unit, inv, used, used_unit: usedUnit}, content) =>
+    typeof content === 'string'
+      ? `quota name "${content}"`
+      : words([
+          'quota',
+          inv === true ? 'over' : '',
+          expressionText(val),
+          asText(unit),
+          used === undefined ? '' : `used ${expressionText(used)} ${asText(usedUnit)}`,
+        ]),
   limit: limitText,
   log: logText,
   notrack: () => 'notrack',

@@ -10,6 +10,7 @@ import {
   type FieldName,
   fieldOf,
   isOneOf,
+  isSyn,
   type LoweredRule,
   namesSegmentSize,
   never,
@@ -156,9 +157,9 @@ function hopsOption({flag, values: [key = ''], negated}: RuleOption): Condition 
   return {kind: 'compare', left: fieldOf('hops'), operator, right: {kind: 'list', elements: [{key, value: null}]}};
 }
 
-/** Hours and weekdays recur, and a date may be past. */
+/** Hours and weekdays recur, and a date may be past. The last one that iptables can write stands for none. */
 function timeOption({flag, values: [date = '']}: RuleOption): Condition | null {
-  if (flag === '--kerneltz' || flag === '--contiguous') return always;
+  if (flag === '--kerneltz' || flag === '--contiguous' || date.startsWith('2038-01-19')) return always;
   const operator: NftOperator | null = flag === '--datestart' ? '>=' : flag === '--datestop' ? '<=' : null;
   if (operator === null) return null;
   return {kind: 'compare', left: fieldOf('time'), operator, right: {kind: 'list', elements: [{key: date, value: null}]}};
@@ -182,6 +183,8 @@ function portRange(text: string): string {
 
 function tcpOption(option: RuleOption): Condition | null {
   const {flag, values, negated} = option;
+  // Of all options, only the first packets always have one: that of the segment size.
+  if (flag === '--tcp-option') return values[0] === '2' ? {kind: 'any', of: [isSyn], not: negated} : null;
   if (flag !== '--syn' && flag !== '--tcp-flags') return portOption(option);
   const [mask = '', wanted = ''] = flag === '--syn' ? ['FIN,SYN,RST,ACK', 'SYN'] : values;
   return isOneOf(binary('&', fieldOf('tcp flags'), {kind: 'constant', text: flagsOf(mask)}), [flagsOf(wanted)], negated);
@@ -240,9 +243,11 @@ const fieldsByOption: Readonly<Record<string, readonly [name: FieldName, read?: 
   '--ctorigdst': ['ct original daddr'],
   '--ctorigsrc': ['ct original saddr'],
   '--ctorigdstport': ['ct original dport', portRange],
+  '--ctorigsrcport': ['ct original sport', portRange],
   '--ctreplsrc': ['ct reply saddr'],
   '--ctrepldst': ['ct reply daddr'],
   '--ctreplsrcport': ['ct reply sport', portRange],
+  '--ctrepldstport': ['ct reply dport', portRange],
   '--ipvs': ['ipvs', () => 'yes'],
   '--vproto': ['ipvs protocol'],
   '--vaddr': ['ipvs address'],

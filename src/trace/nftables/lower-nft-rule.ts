@@ -96,8 +96,8 @@ const isCondition = /^(?:limit|quota|socket|osf|rt|meta|ct|ip6?|tcp option|sctp 
 
 /** An unknown statement counts as a condition if another statement follows it; at the end of a rule it may do anything. */
 function lowerUnknown(text: string, isLast: boolean): Step {
-  const option = ofOption(text);
-  if (option !== null) return {conditions: [option], action: null};
+  const known = ofOption(text) ?? ofQuota(text);
+  if (known !== null) return {conditions: [known], action: null};
   // Where no program listens, the packet goes on with the next rule. Which do is not read.
   if (text.startsWith('queue')) return {conditions: [], action: queueOf(text)};
   if (text.startsWith('tproxy ')) return {conditions: [{kind: 'unknown', text}], action: {kind: 'capture', goesOn: true}};
@@ -105,9 +105,18 @@ function lowerUnknown(text: string, isLast: boolean): Step {
   return {conditions: [{kind: 'unknown', text}], action: {kind: 'unknown', reason: `${text} is not known`}};
 }
 
+/** `quota over 25 mbytes used 30 mbytes`; null for one that is not used up, which a packet may do. */
+function ofQuota(text: string): Condition | null {
+  const [, over, size = '', unit = '', used = '', usedUnit = ''] = /^quota (over )?(\d+) (\w)\w+ used (\d+) (\w)/.exec(text) ?? [];
+  const bytes = (count: string, of: string): number => Number(count) * 1024 ** 'bkmg'.indexOf(of);
+  if (used === '' || bytes(used, usedUnit) < bytes(size, unit)) return null;
+  return over === undefined ? never : always;
+}
+
 /** Of options that no packet has, or of the segment size of TCP; null for others. Without the option, the condition fails whatever it asks. */
 function ofOption(text: string): Condition | null {
   if (text.startsWith('ip option ')) return text.endsWith(' missing') ? always : never;
+  if (/^tcp option maxseg (?:exists|missing)$/.test(text)) return {kind: 'any', of: [isSyn], not: text.endsWith('missing')};
   const [, operator = '==', low = '', high = low] = /^tcp option maxseg size (?:([!=<>]+) )?(\d+)(?:-(\d+))?$/.exec(text) ?? [];
   if (low === '') return null;
   const ends: Readonly<Record<string, readonly [number, number]>> = {
@@ -242,7 +251,9 @@ const names: ReadonlyMap<string, FieldName> = new Map([
   ['ct helper', 'ct helper'],
   ['ct label', 'ct label'],
   ['ct original proto-dst', 'ct original dport'],
+  ['ct original proto-src', 'ct original sport'],
   ['ct reply proto-src', 'ct reply sport'],
+  ['ct reply proto-dst', 'ct reply dport'],
   ...['', 'ip ', 'ip6 '].flatMap((header): readonly (readonly [string, FieldName])[] => [
     [`ct original ${header}saddr`, 'ct original saddr'],
     [`ct original ${header}daddr`, 'ct original daddr'],

@@ -263,6 +263,8 @@ describe('a rule that limits packets is one finding, which says to what', () => 
       'ct count over 50 drop',
       /^ST403 warning packets from .* are limited to 50 connections at a time by a third-party rule: what exceeds it is dropped/,
     ],
+    ['quota over 50 mbytes used 3 kbytes drop', /^ST403 warning packets from .* are limited to 50 mbytes in all by a third-party rule/],
+    ['quota over 50000 mbytes drop', /^ST403 info packets from .* are limited to 50000 mbytes in all/],
     ['ct count over 2000 drop', /^ST403 info packets from .* are limited to 2000 connections at a time/],
     [
       'meter m { ip saddr limit rate over 2000/second burst 400 packets } drop',

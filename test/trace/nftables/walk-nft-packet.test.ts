@@ -394,7 +394,16 @@ test.each([
   ['tcp option maxseg size >= 536 drop', 'DROP'],
   ['tcp option maxseg size != 1-535 drop', 'DROP'],
   ['tcp option maxseg size 1400 drop', 'UNDECIDED'],
+  ['tcp option maxseg exists drop', 'DROP'],
+  ['tcp option maxseg missing drop', 'passes'],
 ])('the headers of packets to Services are the usual ones: %s', (rule, end) => expect(pathOutcome(table(rule))).toBe(end));
+
+test.each([
+  ['over 10 mbytes used 10 mbytes', 'DROP'],
+  ['10 kbytes used 1 mbytes', 'passes'],
+  ['over 10 mbytes used 10 kbytes', 'UNDECIDED'],
+  ['over 10 mbytes', 'UNDECIDED'],
+])('a quota decides once it is used up: %s', (quota, end) => expect(pathOutcome(table(`quota ${quota} drop`))).toBe(end));
 
 test('a map of new sources leaves those alone that it does not name', () => {
   const hook: Hook = {type: 'nat', hook: 'postrouting', priority: 'srcnat'};
