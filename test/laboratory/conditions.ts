@@ -841,6 +841,10 @@ export const conditions: readonly Scenario[] = [
     ...decided,
   },
   {
+    name: 'replies-to-address-of-interface',
+    load: [rules('raw', '-A PREROUTING -p tcp --sport 8080 -m addrtype --dst-type LOCAL --limit-iface-in -j DROP')],
+  },
+  {
     name: 'nft-address-of-interface',
     load: [nftChain('prerouting priority -300; policy accept;', 'fib daddr . iif type != local ip daddr 172.18.0.11 drop')],
     ...decided,

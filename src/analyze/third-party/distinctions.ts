@@ -179,7 +179,8 @@ function collectKey(key: Expression, where: Elements, table: Sets, into: Collect
       else if (name.endsWith('port')) {
         if (/^(?:sport|ct original sport|ct reply dport)$/.test(name)) into.usesSourcePorts = true;
         addPort(group, into);
-      } else if (field.kind === 'field' && field.field.about !== undefined) for (const one of into.all) into.interfaces.add(one);
+      } else if (field.kind === 'field' && (field.field.about ?? field.field.ofInterface) !== undefined)
+        for (const one of into.all) into.interfaces.add(one);
       else if (/oif$|^iif$/.test(name)) for (const text of group) into.interfaces.add(text);
     }
   }

@@ -373,6 +373,13 @@ test.each([
   expect(errors).toEqual(said === null ? [] : [expect.stringMatching(said)]);
 });
 
+test('a rule about addresses of the interface by which packets arrive does what one does that names the interface', async () => {
+  const errorsOf = (rule: string) => routingErrors([`-A PREROUTING -p tcp -m tcp --sport 8080 ${rule} -j DROP`], {table: 'main'});
+  const errors = await errorsOf('-m addrtype --dst-type LOCAL --limit-iface-in');
+  expect(errors).toEqual([expect.stringMatching(/^ST402 error replies to packets from the node itself /)]);
+  expect(errors).toEqual(await errorsOf('-i eth0 -m addrtype --dst-type LOCAL'));
+});
+
 describe('rules of other systems', () => {
   const drop = 'table inet filter {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n\t}\n}\n';
   const legacy =
