@@ -98,6 +98,8 @@ const readers: Readonly<Partial<Record<FieldName, (packet: Packet, at: PacketAt,
     if (packet.protocol !== 'tcp') return none;
     return {kind: 'flags', flags: tcpFlags(packet).map(flag => flag.toLowerCase()), unsure: ['ecn', 'cwr']};
   },
+  'segment size': packet =>
+    packet.protocol === 'tcp' && tcpFlags(packet).includes('SYN') ? {kind: 'between', low: 536, high: 9000} : none,
   iif: (_, at, {about}) => asked(inInterface(at), about),
   oif: (_, at, {about}) => asked(outInterface(at), about),
   'saddr oif': (packet, at) => (isOfNeighbors(packet) ? unknown : interfaceTo('source', at)),

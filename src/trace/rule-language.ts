@@ -89,6 +89,8 @@ export type FieldName =
   /** Whether it came by IPsec, or leaves by it. */
   | 'ipsec'
   | 'tcp flags'
+  /** Each SYN names one that links really have, and no other packet names one. */
+  | 'segment size'
   | 'iif'
   | 'oif'
   | 'mark'
@@ -184,21 +186,8 @@ export function isOneOf(left: Expression, texts: readonly string[], not = false)
   return {kind: 'compare', left, operator: not ? '!=' : '==', right: {kind: 'list', elements}};
 }
 
-/**
- * The packet names a segment size of this range: each SYN names one that links really have, and no other packet names one. Null if the links
- * decide.
- */
-export function namesSegmentSize(low: number, high: number): Condition | null {
-  if (high < smallestSegment) return never;
-  return low <= smallestSegment && high >= largestSegment ? isSyn : null;
-}
-
-const [smallestSegment, largestSegment] = [536, 9_000];
-
 /** `queue flags bypass to 1-3`, `--queue-balance 0:3 --queue-bypass`. Where the packet decides the number, it may be any. */
 export function queueOf(text: string): Action {
   const [, low = '0', high = low] = / mod /.test(text) ? ['', '0', '65535'] : (/(\d+)(?:[-:](\d+))?/.exec(text) ?? []);
   return {kind: 'queue', low: Number(low), high: Number(high), isBypassed: text.includes('bypass')};
 }
-
-export const isSyn = isOneOf({kind: 'binary', operator: '&', left: fieldOf('tcp flags'), right: {kind: 'constant', text: 'syn'}}, ['syn']);

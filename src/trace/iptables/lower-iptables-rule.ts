@@ -10,9 +10,7 @@ import {
   type FieldName,
   fieldOf,
   isOneOf,
-  isSyn,
   type LoweredRule,
-  namesSegmentSize,
   never,
   queueOf,
 } from '../rule-language.ts';
@@ -134,7 +132,7 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
   // What IPVS did to a packet: only `! --ipvs` matches one that IPVS has not forwarded. Source: `ipvs_mt` of the kernel.
   ipvs: namedField,
   physdev: ({values: [name], negated}) => ({kind: 'bridge port', ...(name === undefined ? {} : {name}), not: negated}),
-  tcpmss: segmentSize,
+  tcpmss: ({values: [size = ''], negated}) => segmentSize(portRange(size), negated),
   devgroup: ({flag, values: [group = ''], negated}) =>
     group.includes('/')
       ? null
@@ -184,19 +182,15 @@ function portRange(text: string): string {
 function tcpOption(option: RuleOption): Condition | null {
   const {flag, values, negated} = option;
   // Of all options, only the first packets always have one: that of the segment size.
-  if (flag === '--tcp-option') return values[0] === '2' ? {kind: 'any', of: [isSyn], not: negated} : null;
+  if (flag === '--tcp-option') return values[0] === '2' ? segmentSize('0-65535', negated) : null;
   if (flag !== '--syn' && flag !== '--tcp-flags') return portOption(option);
   const [mask = '', wanted = ''] = flag === '--syn' ? ['FIN,SYN,RST,ACK', 'SYN'] : values;
   return isOneOf(binary('&', fieldOf('tcp flags'), {kind: 'constant', text: flagsOf(mask)}), [flagsOf(wanted)], negated);
 }
 
 /** A packet that names no size is none of the range. */
-function segmentSize({values, negated}: RuleOption): Condition | null {
-  const [low = 0, high = low] = portRange(values[0] ?? '')
-    .split('-')
-    .map(Number);
-  const condition = namesSegmentSize(low, high);
-  return condition === null || !negated ? condition : {kind: 'any', of: [condition], not: true};
+function segmentSize(range: string, not: boolean): Condition {
+  return {kind: 'any', of: [isOneOf(fieldOf('segment size'), [range])], not};
 }
 
 function flagsOf(text: string): string {

@@ -1,7 +1,7 @@
 import {parseAddress} from '../../model/address.ts';
 import type {LinkProperty} from '../../model/node/node-facts.ts';
 import {once} from '../../model/once.ts';
-import type {NftExpression, NftRule, NftStatement, NftVerdict} from '../../model/nft-ruleset.ts';
+import type {NftExpression, NftOperator, NftRule, NftStatement, NftVerdict} from '../../model/nft-ruleset.ts';
 import {parseNftVerdict} from '../../parse/nftables/nft-statements.ts';
 import {
   type Action,
@@ -14,8 +14,6 @@ import {
   type FieldName,
   fieldOf,
   isOneOf,
-  isSyn,
-  namesSegmentSize,
   never,
   queueOf,
   type LoweredRule,
@@ -116,18 +114,16 @@ function ofQuota(text: string): Condition | null {
 /** Of options that no packet has, or of the segment size of TCP; null for others. Without the option, the condition fails whatever it asks. */
 function ofOption(text: string): Condition | null {
   if (text.startsWith('ip option ')) return text.endsWith(' missing') ? always : never;
-  if (/^tcp option maxseg (?:exists|missing)$/.test(text)) return {kind: 'any', of: [isSyn], not: text.endsWith('missing')};
-  const [, operator = '==', low = '', high = low] = /^tcp option maxseg size (?:([!=<>]+) )?(\d+)(?:-(\d+))?$/.exec(text) ?? [];
-  if (low === '') return null;
-  const ends: Readonly<Record<string, readonly [number, number]>> = {
-    '<': [0, Number(low) - 1],
-    '<=': [0, Number(low)],
-    '>': [Number(low) + 1, 65_535],
-    '>=': [Number(low), 65_535],
+  const found = /^tcp option maxseg (?:(exists|missing)|size (?:([!=<>]+) )?(\d+(?:-\d+)?))$/.exec(text);
+  if (found === null) return null;
+  const [, presence, operator = '==', key = '0-65535'] = found;
+  const size: Condition = {
+    kind: 'compare',
+    left: fieldOf('segment size'),
+    operator: operator as NftOperator,
+    right: {kind: 'list', elements: [{key, value: null}]},
   };
-  const condition = namesSegmentSize(...(ends[operator] ?? ([Number(low), Number(high)] as const)));
-  if (condition === null || operator !== '!=') return condition;
-  return condition === never ? isSyn : never;
+  return {kind: 'any', of: [size], not: presence === 'missing'};
 }
 
 function lowerMatch({left, operator, right}: NftStatement & {readonly kind: 'match'}): Condition {
