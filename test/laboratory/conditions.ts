@@ -766,6 +766,18 @@ export const conditions: readonly Scenario[] = [
     load: [nftChain('forward priority 0; policy accept;', 'ip daddr 10.244.11.5 quota over 10 bytes drop')],
     ...decided,
   },
+  {
+    name: 'nft-declared-limits',
+    load: [
+      nft(`table inet declared {
+ limit often { rate 100000/second burst 50000 packets; }
+ quota much { over 900000 mbytes; }
+ chain c { type filter hook forward priority 0; policy accept; quota name "much" drop; limit name "often" accept; }
+}
+`),
+    ],
+    ...decided,
+  },
   {name: 'nft-quota-large', load: [nftChain('forward priority 0; policy accept;', 'quota over 900000 mbytes drop')], ...decided},
   {name: 'nft-time-past', load: [nftChain('forward priority 0; policy accept;', 'meta time < "2010-01-01" drop')], ...decided},
   {name: 'physdev-in', load: [rules('filter', '-I FORWARD -m physdev --physdev-in veth+ -j DROP')], ...decided},

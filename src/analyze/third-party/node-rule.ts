@@ -171,9 +171,12 @@ interface PacketLimit {
   readonly isHigh: boolean;
 }
 
-/** What a rule limits packets to; null if it limits none. */
-export function limitOf(rule: NodeRule): PacketLimit | null {
-  const text = bodyOf(rule);
+/** What a rule limits packets to, itself or by a limit that its table declares; null if it limits none. */
+export function limitOf(rule: NodeRule, nft: NftRuleset | null): PacketLimit | null {
+  const text = bodyOf(rule).replace(/(limit|quota) name "(.+?)"/, (whole, kind: string, name: string) => {
+    const declared = nft?.tables.get(rule.table)?.others.find(one => one.startsWith(`${kind} ${name} {`));
+    return declared?.replace(`${name} { `, '') ?? whole;
+  });
   const [, rate = '', unit = ''] =
     /(?:--limit|--hashlimit-(?:upto|above)|--hashlimit|limit rate(?: over)?) (\d+)\/(s|m|h|d)/.exec(text) ?? [];
   const each = /--hashlimit-mode \S*srcip|--connlimit-saddr|saddr[^{}]*(?:limit rate|ct count)/.test(text) ? ' for each source' : '';

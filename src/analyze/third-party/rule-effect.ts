@@ -169,7 +169,7 @@ function undetermined(
   const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
   if (rule === undefined || effectCase.isOwn(rule)) return null;
-  const limit = limitOf(rule);
+  const limit = limitOf(rule, effectCase.nft);
   const isMinor = (masquerades(rule) && !rewrites(rule)) || isOfPolicy(rule) || filtersContent(rule) || limit?.isHigh === true;
   const does = refusesPackets(rule) ? 'drops or refuses' : acceptsPackets(rule) ? 'accepts' : null;
   const said =

@@ -112,6 +112,12 @@ export function jsonRuleText(expressions: JsonValue | undefined, comment: JsonVa
   return typeof comment === 'string' ? `${body} comment "${comment}"` : body;
 }
 
+/** `limit lim { rate 5/second }` and `quota q { over 900 bytes }`, as a list of text declares them. */
+export function declaredLimit(kind: 'limit' | 'quota', {bytes, ...fields}: JsonObject): string {
+  const own = kind === 'limit' ? fields : {...fields, val: bytes, val_unit: 'bytes', used_unit: 'bytes'};
+  return `${kind} ${asText(fields['name'])} { ${statementText({[kind]: own}).slice(kind.length + 1)} }`;
+}
+
 function statementText(statement: JsonValue): string {
   const [name, content] = onlyEntry(statement);
   const write = Object.hasOwn(writers, name) ? writers[name] : undefined;

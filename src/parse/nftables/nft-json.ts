@@ -3,7 +3,7 @@ import {readJson} from '../attempt.ts';
 import {chainsWithLostRules, kindOf} from '../lost-end.ts';
 import {asNftRuleset, isNftFamily, newDumpSet, type NftDumpSet, NftDumpTable, nftSeconds, tableId} from './nft-elements.ts';
 import {forEachItem, objectEnd} from './nft-json-bytes.ts';
-import {notJson} from './nft-json-chain.ts';
+import {declaredLimit, notJson} from './nft-json-chain.ts';
 import {JsonChains, type HeadBytes, plainNameEnd, readPlainChains, readRuns} from './nft-json-chains.ts';
 import {
   expressionText,
@@ -157,7 +157,7 @@ class JsonReader {
     else if (kind === 'set' || kind === 'map') table.addSet(jsonSet(table.id, content));
     // A rule whose fields are in another order.
     else if (kind === 'rule') this.#stray(text);
-    else table.others.push(text);
+    else table.others.push(kind === 'limit' || kind === 'quota' ? declaredLimit(kind, content) : text);
   }
 
   #table(family: string, name: string): JsonTable | null {

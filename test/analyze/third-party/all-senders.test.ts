@@ -275,6 +275,32 @@ describe('a rule that limits packets is one finding, which says to what', () => 
       expect.stringMatching(wanted),
     ]);
   });
+
+  test.each([
+    ['limit', {rate: 3, per: 'minute', burst: 5}, 'rate 3/minute', /^ST403 warning .* are limited to 3 packets a minute by/],
+    [
+      'limit',
+      {rate: 100_000, per: 'second', burst: 500},
+      'rate 100000/second burst 500 packets',
+      /^ST403 info .* are limited to 100000 packets a second/,
+    ],
+    ['quota', {bytes: 900, used: 7, inv: true}, 'over 900 bytes used 7 bytes', /^ST403 warning .* are limited to 900 bytes in all by/],
+  ])('also where the table declares the %s: %j', async (kind, json, text, wanted) => {
+    const place = {family: 'ip', table: 'guard', chain: 'guard'};
+    const objects = [
+      {metainfo: {json_schema_version: 1}},
+      {table: {family: 'ip', name: 'guard'}},
+      {[kind]: {family: 'ip', name: 'own', table: 'guard', ...json}},
+      {chain: {...place, name: 'guard', type: 'filter', hook: 'forward', prio: 0, policy: 'accept'}},
+      {rule: {...place, expr: [{[kind]: 'own'}, {drop: null}]}},
+    ];
+    const declared = guarded('forward', 'filter', `${kind} name "own" drop`).replace('{\n', `{\n\t${kind} own {\n\t\t${text}\n\t}\n\n`);
+    for (const [name, content] of [
+      ['nft.json', JSON.stringify({nftables: objects})],
+      ['nft.txt', declared],
+    ] as const)
+      expect(await found('iptables', given => given.file('node-a', name, content))).toEqual([expect.stringMatching(wanted)]);
+  });
 });
 
 test('nftables leaves what no program listens for to the next rule, so that a tproxy is no error', async () => {
