@@ -181,7 +181,10 @@ describe('a Node that kube-proxy does not find', () => {
 
   test('is told of a log alone where kube-proxy went on with 127.0.0.1', () => {
     const went = 'W0101 00:00:01.000000       1 proxier.go:249] invalid nodeIP, initialize kube-proxy with 127.0.0.1 as nodeIP';
-    const found = troubleIn(`${missing}\n${went}\nI0101 00:00:02.000000       1 server.go:215] Using iptables Proxier.`);
+    const using = 'I0101 00:00:02.000000       1 server.go:215] Using iptables Proxier.';
+    // Old versions say it before.
+    expect(troubleIn(`${using}\n${missing}\n${went}`)).toEqual(troubleIn(`${missing}\n${went}\n${using}`));
+    const found = troubleIn(`${missing}\n${went}\n${using}`);
     expect(found).toMatchObject({failure: {cause: expect.stringContaining('found no Node of its name')}});
   });
 });

@@ -44,6 +44,18 @@ describe('a client', () => {
     expect(answer(...services, curl('192.0.2.20', 31809, late))).not.toContain('node port');
   });
 
+  test('that asks for a node port at an address of IPv6 is told that kubectl lists IPv4 alone', () => {
+    const asks = (port: number, own = services) => answer(...own, `$ curl -g http://[2001:db8::9]:${port}`);
+    expect(asks(31808)).toMatch(/31808 is the node port of shop, for which kubectl lists a cluster IP of IPv4: unless .* at 2001:db8::9/);
+    expect(asks(31809)).not.toContain('node port');
+    expect(
+      asks(
+        31808,
+        services.map(line => line.replace('10.96.7.7', 'fd00::7  ')),
+      ),
+    ).not.toContain('node port');
+  });
+
   test('that pings a cluster IP is told that none answers', () => {
     const ping = (host: string, lost: number) => [`PING ${host}`, '', `--- ${host} ping statistics ---`, `3 packets, ${lost}% packet loss`];
     const lookup = (address: string) => ['Server:   10.96.0.10', '', 'Name:   shop.default.svc.cluster.local', `Address: ${address}`, ''];

@@ -32,6 +32,17 @@ describe('a capture', () => {
     expect(answer(text)).not.toMatch(shows);
   });
 
+  test('shows that nothing translated an answer that a client resets, where it sends its SYN again', () => {
+    const reset =
+      syn('01.10') + line('01.11', server, client, 'Flags [S.], seq 5, ack 7002') + line('01.12', client, server, 'Flags [R], seq 7002');
+    expect(answer(reset + syn('02.11'))).toContain(
+      'the answer to a request to another address came from 10.244.2.4: nothing translated it back',
+    );
+    // Health checks of load balancers reset what is answered.
+    expect(answer(reset)).not.toMatch(shows);
+    expect(answer(reset + syn('02.11').replace('seq 7001', 'seq 9001'))).not.toMatch(shows);
+  });
+
   test('shows what is refused, too large, or has a wrong checksum in VXLAN', () => {
     expect(answer(syn('01.10') + line('01.11', server, client, 'Flags [R.], seq 0, ack 7002'))).toContain(
       '10.244.2.4:8080 refuses connections',
@@ -60,7 +71,7 @@ describe('a line of another program', () => {
 
   test('says which role is lacking, on a broken line too', () => {
     expect(answer(forbidden('system:serviceaccount:kube-system:coredns', 'endpointslices'))).toMatch(
-      /shows: the API server does not let system:serviceaccount:kube-system:coredns list endpointslices: it does not know the names of Services/,
+      /shows: the API server does not let system:serviceaccount:kube-system:coredns list endpointslices, so that .* DNS does not know the names of Services/,
     );
     expect(answer(forbidden('system:serviceaccount:kube-flannel:flannel', 'nodes'))).toContain('does not connect the pods of its node');
     expect(answer(forbidden('system:serviceaccount:kube-system:coredns', 'secrets'))).not.toMatch(shows);
@@ -68,6 +79,11 @@ describe('a line of another program', () => {
   });
 
   test.each([
+    ['  812 ?  Z  0:00  \\_ [iptables-restore] <defunct>', 'it hangs and writes no rules until it is started again'],
+    ['`iptables -D KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP`', 'answers take another way than the requests (asymmetric routes)'],
+    ['After I deleted the rule for INVALID packets everything works', 'answers take another way than the requests (asymmetric routes)'],
+    ['no endpoints available for service "cart"', 'cart has no ready endpoint, and the API server finds none'],
+    ['Post "https://hook.shop.svc:443/x": no endpoints available for service "hook"', 'shop/hook has no ready endpoint'],
     ['error: failed to acquire lease: node "w1" pod cidr not assigned', 'the Node w1 has no podCIDR'],
     ['`error: Service cart does not have a service port 8888`', 'kubectl port-forward asks for port 8888 of the Service cart'],
     ['TCP connection from 10.44.0.1:5004 to 10.39.0.4:80 blocked by Weave NPC.', 'NetworkPolicies keep 10.44.0.1 from 10.39.0.4:80'],
@@ -167,6 +183,7 @@ describe('a line of another program', () => {
     ['a name that DNS does not know', '[ERROR] plugin/errors: 2 web. A: read udp 10.244.1.3:4780->192.0.2.53:5353: i/o timeout'],
     ['a webhook that refuses what it is asked', 'failed calling webhook "hook.io": Post "https://hook.shop.svc:443/x": denied the request'],
     ['IPv6 that is not there', 'dial tcp [2001:db8::1]:443: connect: network is unreachable'],
+    ['a rule for INVALID packets', 'there is a rule of KUBE-FORWARD that drops INVALID packets'],
     ['a checksum of another protocol', 'UDP: bad checksum. From 192.0.2.9:5353 to 192.0.2.7:5353 ulen 75'],
   ])('%s is not', (_, line) => expect(answer(`${line}\n`)).not.toMatch(shows));
 });
@@ -302,6 +319,13 @@ test('a table of connections that counts as many as it may have is full', () => 
   const counts = (count: number) => `net.netfilter.nf_conntrack_count = ${count}\nnet.netfilter.nf_conntrack_max = 131072\n`;
   expect(answer(counts(131072))).toContain('its table of connections is full');
   for (const text of [counts(9000), 'net.netfilter.nf_conntrack_count = 9000\n']) expect(answer(text)).not.toContain('full');
+});
+
+test('a log of kube-proxy does not hide what a text shows beside it', () => {
+  const log = 'E0101 00:00:00.000000       1 proxier.go:634] "x" err="too many open files"';
+  const said = answer(`${log}\n\nps shows [iptables] <defunct>\n`);
+  expect(said).toMatch(/^is a log of kube-proxy, which says: .*Raise fs\.inotify.*\. The text shows, too: an iptables /);
+  expect(answer(`${log}\n`)).toMatch(/^is a log of kube-proxy alone, which says: /);
 });
 
 test.each([

@@ -126,7 +126,7 @@ const isServed = /Caches are synced\b.*\b(?:service|endpoint)|Successfully retri
 
 /** kube-proxy found its Node, or did without. */
 export const isStarted =
-  /Caches are synced|Successfully retrieved (?:node|NodeIP)|[sS]yncProxyRules|Using \w+ Proxier|\b[sS]et(?:ting)? .*nf_conntrack_max|Starting [\w ]+ config/;
+  /Caches are synced|Successfully retrieved (?:node|NodeIP)|invalid nodeIP, initializ|[sS]yncProxyRules|Using \w+ Proxier|\b[sS]et(?:ting)? .*nf_conntrack_max|Starting [\w ]+ config/;
 
 const checkServer = 'Check the server in the kubeconfig of kube-proxy, and the way there from this node (curl -k https://SERVER/healthz).';
 

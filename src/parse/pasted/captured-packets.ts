@@ -1,4 +1,5 @@
-import {joinHostPort} from '../../model/address.ts';
+import {familyOf, joinHostPort} from '../../model/address.ts';
+import {uniqueBy} from '../../model/lists.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {parseConntrack} from '../conntrack.ts';
 import type {Listed} from './listed-objects.ts';
@@ -91,46 +92,40 @@ export function packetsOf(lines: readonly string[], tracked: string): readonly T
   const waiting = waitingConnections(lines, tracked);
   if (!lines.some(line => line.includes(' > '))) return waiting;
   const segments = segmentsOf(lines);
-  return [
-    ...waiting,
-    ...wrongChecksums(lines),
-    ...tooLarge(lines),
-    ...untranslated(segments),
-    ...unreachable(lines),
-    ...unanswered(segments),
-  ];
+  return [...waiting, ...toldByLines(lines), ...untranslated(segments), ...unanswered(segments)];
 }
 
-/** The other node drops packets of a tunnel whose outer checksum is wrong. VXLAN mostly has none. */
-function wrongChecksums(lines: readonly string[]): readonly TextFact[] {
-  const nodes = lines.flatMap(line => / > (\S+)\.(?:8472|4789): \[bad udp cksum /.exec(line)?.[1] ?? []);
-  return [...new Set(nodes)].map(node => ({
-    text: `packets of VXLAN to ${node} have a wrong checksum of UDP: unless the network card of the sender completes it after this capture, ${node} drops them. kube-proxy 1.16.13, 1.17.9 and 1.18.6 mended one cause, and ethtool -K flannel.1 tx-checksum-ip-generic off avoids it`,
-    about: [node],
-  }));
+/** A pattern a line, and below it what that means in the words of this program: `$1` is a group of the pattern. */
+export function meanings(text: string): readonly {readonly pattern: RegExp; readonly form: string}[] {
+  return [...text.matchAll(/^(\S.*)\n {2}(.*)$/gm)].map(([, pattern = '', form = '']) => ({pattern: new RegExp(pattern), form}));
 }
 
-function tooLarge(lines: readonly string[]): readonly TextFact[] {
-  const found = lines.flatMap(line => {
-    const [, by = '', to = '', mtu] = /(\S+) > \S+: ICMP6?,? (\S+) unreachable - need to frag \(mtu (\d+)\)/.exec(line) ?? [];
-    return mtu === undefined ? [] : [{by, to, mtu}];
+/** What a line of tcpdump says by itself. The other node drops packets of a tunnel whose outer checksum is wrong; VXLAN mostly has none. */
+const tellingLines = meanings(String.raw`
+\bIP6? (\S+) > \S+: ICMP6?\b.* unreachable - admin prohibited
+  $1 answers with "admin prohibited": a rule with REJECT on that host stops the packets (icmp-host-prohibited or icmp-admin-prohibited, as firewalld and iptables-services write it)
+> (\S+)\.(?:8472|4789): \[bad udp cksum
+  packets of VXLAN to $1 have a wrong checksum of UDP: unless the network card of the sender completes it after this capture, $1 drops them. kube-proxy 1.16.13, 1.17.9 and 1.18.6 mended one cause, and ethtool -K flannel.1 tx-checksum-ip-generic off avoids it
+(\S+) > \S+: ICMP6?,? (\S+) unreachable - need to frag \(mtu (\d+)\)
+  packets to $2 are larger than the $3 bytes (MTU) that $1 can pass on: where its message does not reach the sender, small packets arrive and large ones do not. The MTU of the network plugin must leave room for its tunnel
+(\S+) > \S+: ICMP (\S+) (tcp|udp|sctp) port (\w+) unreachable
+  $1 answers that $3 port $4 of $2 is unreachable: nothing listens there, or a rule with REJECT refuses, as kube-proxy writes for a Service without endpoints
+`);
+
+/** Each once, about the addresses that it names. */
+function toldByLines(lines: readonly string[]): readonly TextFact[] {
+  return tellingLines.flatMap(({pattern, form}) => {
+    const found = lines.flatMap(line => [pattern.exec(line)?.slice(1) ?? []].filter(groups => groups.length > 0));
+    return uniqueBy(found, groups => groups.slice(-3).join()).map(groups => ({
+      text: filled(form, groups),
+      about: groups.filter(group => familyOf(group) !== null),
+    }));
   });
-  return [...Map.groupBy(found, ({to}) => to)].map(([to, own]) => ({
-    text: `packets to ${to} are larger than the ${own[0]?.mtu} bytes (MTU) that ${own[0]?.by} can pass on: where its message does not reach the sender, small packets arrive and large ones do not. The MTU of the network plugin must leave room for its tunnel`,
-    about: [to],
-  }));
 }
 
-/** `IP 10.244.1.3 > 10.244.2.8: ICMP 10.96.0.10 udp port 53 unreachable`. */
-function unreachable(lines: readonly string[]): readonly TextFact[] {
-  const found = lines.flatMap(line => {
-    const [, by = '', host = '', protocol = '', port] = /(\S+) > \S+: ICMP (\S+) (tcp|udp|sctp) port (\w+) unreachable/.exec(line) ?? [];
-    return port === undefined ? [] : [{by, host, to: `${protocol} port ${port} of ${host}`}];
-  });
-  return [...Map.groupBy(found, ({to}) => to)].map(([to, own]) => ({
-    text: `${own[0]?.by} answers that ${to} is unreachable: nothing listens there, or a rule with REJECT refuses, as kube-proxy writes for a Service without endpoints`,
-    about: own.map(({host}) => host),
-  }));
+/** With groups of a pattern in the places of `$1`, `$2` and so on. */
+export function filled(form: string, groups: readonly string[]): string {
+  return form.replaceAll(/\$(\d)/g, (_, place) => groups[Number(place) - 1] ?? '');
 }
 
 interface Segment {
@@ -155,15 +150,21 @@ function segmentsOf(lines: readonly string[]): readonly Segment[] {
   });
 }
 
-/** A client refuses the answer to a SYN that it sent to another address, from which it gets none. A capture of all interfaces has the SYN twice. */
+/**
+ * A client refuses the answer to a SYN that it sent to another address, from which it gets none, or sends the SYN again after that. A capture
+ * of all interfaces has the SYN twice.
+ */
 function untranslated(segments: readonly Segment[]): readonly TextFact[] {
   const has = (flags: string, from: string, to: string): boolean =>
     segments.some(segment => segment.flags.startsWith(flags) && segment.from === from && segment.to === to);
-  return segments.flatMap(({from, to, flags}) => {
+  return segments.flatMap(({from, to, flags}, at) => {
     if (flags !== 'S.' || !has('R', to, from)) return [];
     const asked = segments.find(other => other.flags === 'S' && other.from === to && other.to !== from);
-    if (asked === undefined || has('S.', asked.to, to)) return [];
-    return [{text: untranslatedText(hostOf(from), hostOf(asked.to)), about: [hostOf(asked.to)]}];
+    if (asked !== undefined && !has('S.', asked.to, to))
+      return [{text: untranslatedText(hostOf(from), hostOf(asked.to)), about: [hostOf(asked.to)]}];
+    const again = segments.slice(at).find(other => other.flags === 'S' && other.from === to && other.to === from);
+    const isSame = again !== undefined && segments.slice(0, at).some(({seq, from: by}) => by === to && seq === again.seq);
+    return isSame ? [{text: untranslatedText(hostOf(from), 'another address'), about: [hostOf(from)]}] : [];
   });
 }
 

@@ -59,6 +59,7 @@ export function refusedClients(lines: readonly string[], listed: ListedEnds): re
   return [
     ...new Set([
       ...errors.flatMap(error => ofServices(error, lines, listed)),
+      ...otherFamily(lines, listed.services),
       ...unansweredPings(lines, listed.services),
       ...objectRelations(lines, listed),
     ]),
@@ -138,6 +139,18 @@ function refusedBy({why}: ClientError, what: string, ends: ReadonlySet<string> |
   return ends !== undefined && ends.size > 0
     ? `${what}, which has endpoints, and connections are refused: no program of the pod listens at ${someOf([...ends])} (targetPort), or it does on 127.0.0.1 alone, unless the node has no rule for them or a NetworkPolicy refuses. curl to the endpoint from a node, and ss -lnt in the pod, show which`
     : `${what}, and connections are refused: it has no ready endpoint, or no program of its pods listens at its target port, which is its port where it has no other. kubectl get endpoints, and ss -lnt in the pod, show which`;
+}
+
+/** Node ports that somebody asks at an address of IPv6, of Services of which kubectl lists a cluster IP of IPv4, which is the first that they have. */
+function otherFamily(lines: readonly string[], services: readonly ListedService[]): readonly string[] {
+  return lines.flatMap(line => {
+    const [, host = '', port] = /\[([\da-f]*:[\da-f:]+)\]:(\d{5})\b/.exec(line) ?? [];
+    const own = services.find(
+      ({ports, clusterIPs}) => clusterIPs[0]?.includes(':') === false && ports.some(({nodePort}) => nodePort === Number(port)),
+    );
+    if (port === undefined || own === undefined || own.clusterIPs.length > 1) return [];
+    return `${port} is the node port of ${own.name}, for which kubectl lists a cluster IP of IPv4: unless the Service has both families (spec.ipFamilies; ipFamilyPolicy: PreferDualStack asks for both), nothing answers at ${host}, even where kube-proxy up to 1.23 listens there to keep the port`;
+  });
 }
 
 /** Pods, and cluster IPs that somebody pings: those of lists, and what DNS of the cluster answers from the range of its own address. */

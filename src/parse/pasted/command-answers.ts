@@ -26,7 +26,7 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     otherNodeNames,
     sharedAddresses,
   ];
-  return [...toldCauses([...lines, ...unmetPeers(lines)]), ...readers.flatMap(read => read(lines))];
+  return [...toldCauses(lines), ...readers.flatMap(read => read(lines))];
 }
 
 /** `iptables: No chain/target/match by that name.` and nft's error, each below the command that names what it asks for. */
@@ -149,16 +149,6 @@ function closedByUfw(lines: readonly string[]): string | readonly string[] {
   const admits = own.some(line => /\bALLOW FWD\b|\b(?:ALLOW|LIMIT)\b.*\d\/\d|^\s*\S+ on \w.*ALLOW|ALLOW.* on \w/.test(line));
   if (own.length === 0 || admits) return [];
   return 'ufw is active, and no rule of it admits the network of pods: it drops what they send to this node, and what passes the node ("deny (routed)") unless rules of the network plugin accept it';
-}
-
-/** Peers that `calicoctl node status` does not show as up, in the words of the readiness probe. Frames are gone, and cells are broken. */
-function unmetPeers(lines: readonly string[]): readonly string[] {
-  const peers = lines.flatMap(line => {
-    const [, peer = '', state = ''] =
-      /^[|\s]*([\d.]{7,}|[\da-f]*:[\da-f:]+)\s*\|\s*(?:node|global|[a-z-]+ )[^|]*\|\s*(\w+)\s*\|/.exec(line) ?? [];
-    return peer === '' || state === 'up' ? [] : peer;
-  });
-  return peers.length === 0 ? [] : [`BGP not established with ${[...new Set(peers)].join()}`];
 }
 
 /** `ip route get` of pods of one network, where one answer leads through a tunnel and another to the gateway of the node. */

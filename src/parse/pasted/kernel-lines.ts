@@ -31,8 +31,7 @@ export function stoppedInKernel(
   return [
     ...endsOfTraces(lines, rulesets),
     ...uniqueBy(stoppedPackets(lines), ({text}) => text).slice(0, maxStopped),
-    ...refusingHosts(lines),
-    ...told(isTableFull(lines) ? ['the kernel drops packets of new connections, since its table of connections is full'] : []),
+    ...told(isTableFull(lines, switches) ? ['the kernel drops packets of new connections, since its table of connections is full'] : []),
     ...told(switchedOff(switches, {hasSix})),
   ];
 }
@@ -95,17 +94,6 @@ function isPortOfKubernetes(port: number): boolean {
   return (port >= 30_000 && port <= 32_767) || [6443, 16_443, 10_250, 8472, 4789, 179, 9345].includes(port);
 }
 
-/** Hosts whose rules refuse packets, as tcpdump shows their answers: firewalls answer so, and no kernel by itself. */
-function refusingHosts(lines: readonly string[]): readonly TextFact[] {
-  const hosts = lines.flatMap(line =>
-    !line.includes('admin prohibited') ? [] : (/\bIP6? (\S+) > \S+: ICMP6?\b.* unreachable - admin prohibited/.exec(line)?.[1] ?? []),
-  );
-  return [...new Set(hosts)].map(host => ({
-    text: `${host} answers with "admin prohibited": a rule with REJECT on that host stops the packets (icmp-host-prohibited or icmp-admin-prohibited, as firewalld and iptables-services write it)`,
-    about: [host],
-  }));
-}
-
 /**
  * Packets that the reverse-path filter drops, as the kernel logs them: `IPv4: martian source 10.0.0.1 from 10.0.0.113, on dev lxc3`, and
  * answers `ip route get` about them. The next line shows whether it was ARP, which means nothing, as does a host that sends to itself.
@@ -131,9 +119,8 @@ const networkOf = (address: string): string => address.split('.', 2).join('.');
 const isPrivate = /^(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\./;
 
 /** Whether the kernel had no place for another connection. */
-function isTableFull(lines: readonly string[]): boolean {
-  if (lines.some(line => line.includes('nf_conntrack: table full, dropping packet'))) return true;
-  const switches = listedSwitches(lines) ?? '';
-  const [count = 0, max = 1] = ['count', 'max'].map(name => Number(new RegExp(`nf_conntrack_${name} = (\\d+)`).exec(switches)?.[1]));
-  return count >= max;
+function isTableFull(lines: readonly string[], switches: string): boolean {
+  const values = parseSysctls(switches);
+  const [count = NaN, max = NaN] = ['count', 'max'].map(name => Number(values?.get(`net.netfilter.nf_conntrack_${name}`)));
+  return count >= max || lines.some(line => line.includes('nf_conntrack: table full, dropping packet'));
 }

@@ -37,8 +37,12 @@ export function answerOfText(content: Buffer): string | null {
   if (rows !== null && told !== '') return rows + told;
   const log = logOfKubeProxy(lines);
   const failure = log === null ? '' : troubleIn(log);
-  if (typeof failure !== 'string')
-    return `is a log of kube-proxy alone, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}${shortenedText([failure.line])}`;
+  if (typeof failure !== 'string') {
+    const logged = log?.split('\n') ?? [];
+    const [beside] = commandAnswers(lines.filter((_, at) => logged[at] === ''));
+    const also = beside === undefined ? '' : ` The text shows, too: ${beside}`;
+    return `is a log of kube-proxy${beside === undefined ? ' alone' : ''}, which says: ${failure.line} (${failure.failure.cause}): ${failure.failure.remedy}${shortenedText([failure.line])}${also}`;
+  }
   // Other programs load rules too, such as the pods of a load balancer.
   const ofCommand =
     log === null && lines.some(line => /\b(?:ip6?tables(?:-restore)?|ipset) v\d\S*(?: .*)?: |\bmodprobe: (?:FATAL|ERROR): /.test(line))

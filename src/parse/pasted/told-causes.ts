@@ -1,15 +1,14 @@
 import {someOf} from '../../model/text.ts';
-import {untranslatedText} from './captured-packets.ts';
-
-/** What one line of a program or of the kernel says by itself. */
-type ToldCause = readonly [pattern: RegExp, text: string | ((...groups: readonly string[]) => string)];
+import {filled, meanings, untranslatedText} from './captured-packets.ts';
 
 /** Of a cluster IP. */
 export const withoutPing =
   'cluster IPs do not answer ping, by design: the ports of the Service alone are translated, and in IPVS mode KUBE-IPVS-FILTER refuses the rest';
 
-/** A pattern a line, and below it what that means in the words of this program: `$1` is a group of the pattern. */
-const knownLines = String.raw`
+const noSession =
+  'calico-node has no BGP session with $1: pods of those nodes are not reached from this one. A firewall stops TCP port 179, or calico took the address of another interface (IP_AUTODETECTION_METHOD)';
+
+const told = meanings(String.raw`
 node "([^"]+)" pod cidr not assigned
   the Node $1 has no podCIDR, so that flannel gives its pods no network: kube-controller-manager gives one with --allocate-node-cidrs and --cluster-cidr (kubeadm init --pod-network-cidr)
 subnet "([^"]+)" specified in the flannel net config doesn't contain "([^"]+)" PodCIDR of the "([^"]+)" node
@@ -17,7 +16,9 @@ subnet "([^"]+)" specified in the flannel net config doesn't contain "([^"]+)" P
 "?([\w.-]+?)"? already has an IP address different from (\S+)
   $1 has the address of an earlier network, and pods of the node get none of $2: the plugin makes $1 again after ip link delete $1
 BGP not established with ((?:(?:, ?)?(?:(?:\d+\.){3}\d{1,3}?(?=\d{4}-\d\d-|\D|$)|[\da-f]*:[\da-f:]+))+)
-  calico-node has no BGP session with $1: pods of those nodes are not reached from this one. A firewall stops TCP port 179, or calico took the address of another interface (IP_AUTODETECTION_METHOD)
+  ${noSession}
+^[|\s]*([\d.]{7,}|[\da-f]*:[\da-f:]+)\s*\|\s*(?:node|global|[a-z-]+ )[^|]*\|\s*(?!up\b)\w+\s*\|
+  ${noSession}
 node IP: "([^"]+)" not found in the host's network interfaces
   no interface of the node has $1 any more, under which kubelet registers it: Services whose endpoints are programs of the node, such as the API server, are sent to that address. --node-ip must be an address that the node has
 failed to add vxlanRoute \((\S+) -> \S+?\): ([a-z ]*[a-z])
@@ -132,37 +133,25 @@ clusterCIDR not specified, unable to distinguish
   the policy of filter/FORWARD dropped $1 packets that no rule of it accepted, which may be those of pods
 \b(\w+_cache): neighbor table overflow
   the kernel has no place for more neighbors ($1) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes
-`;
-
-const told: readonly ToldCause[] = [
-  [
-    /is forbidden: User "(system:[^"]+)" cannot (\w+) resource "(services|endpoints|endpointslices|nodes|pods|namespaces)"/,
-    (user = '', verb = '', resource = '') =>
-      `the API server does not let ${user} ${verb} ${resource}: ${effectOf(user)}. Its ClusterRole, or what binds it, is missing or older than the program`,
-  ],
-  [
-    /(?:Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?)?no endpoints available for service "?(?:https?:)?([\w-]+)/,
-    (namespace = '', name = '') =>
-      `${namespace === '' ? '' : `${namespace}/`}${name} has no ready endpoint, and the API server finds none to connect to: no pod that its selector matches is ready`,
-  ],
-  [
-    /(?:can ?no?t|can't|unable to|not able to) ping (?:a |the |my )?(?:cluster|service)[ -]?ips?\b|\b(?:cluster|service)[ -]?ips?\b.{0,60}?\bnot (?:\w+ )?(?:ping|respond\w* to ping|answer\w* ping)/i,
-    withoutPing,
-  ],
-  [/\breply from unexpected source: (\S+)#\d+, expected (\S+)#\d+/, untranslatedText],
-  ...[...knownLines.matchAll(/^(\S.*)\n {2}(.*)$/gm)].map(([, pattern = '', text = '']): ToldCause => [new RegExp(pattern), text]),
-];
-
-function effectOf(user: string): string {
-  if (/kube-proxy/.test(user)) return 'kube-proxy does not follow them';
-  if (/dns/.test(user)) return 'it does not know the names of Services';
-  if (/flannel|calico|cilium|canal|weave|antrea|kube-router/.test(user)) return 'the network plugin does not connect the pods of its node';
-  return 'the program does not follow them';
-}
+is forbidden: User "(system:[^"]+)" cannot (\w+) resource "(services|endpoints|endpointslices|nodes|pods|namespaces)"
+  the API server does not let $1 $2 $3, so that the program does not follow them: of kube-proxy the rules are those of before, DNS does not know the names of Services, a network plugin does not connect the pods of its node. Its ClusterRole, or what binds it, is missing or older than the program
+Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?no endpoints available for service "?(?:https?:)?([\w-]+)
+  $1/$2 has no ready endpoint, and the API server finds none to connect to: no pod that its selector matches is ready
+^(?!.*\.svc\b).*no endpoints available for service "?(?:https?:)?([\w-]+)
+  $1 has no ready endpoint, and the API server finds none to connect to: no pod that its selector matches is ready
+(?:[Cc]an ?no?t|[Cc]an't|[Uu]nable to|not able to) ping (?:a |the |my )?(?:[Cc]luster|[Ss]ervice)[ -]?(?:IP|ip)s?\b|\b(?:[Cc]luster|[Ss]ervice)[ -]?(?:IP|ip)s?\b.{0,60}?\bnot (?:\w+ )?(?:ping|respond\w* to ping|answer\w* ping)
+  ${withoutPing}
+\breply from unexpected source: (\S+)#\d+, expected (\S+)#\d+
+  ${untranslatedText('$1', '$2')}
+\[ip6?tables(?:-\w+)*\] <defunct>
+  an iptables that kube-proxy started has ended, and the program that started it takes no notice (<defunct>): if that is kube-proxy, it hangs and writes no rules until it is started again
+\biptables (?:-t filter )?(?:-D|--delete) KUBE-FORWARD\b.*\bINVALID\b|\b(?:[Rr]emov|[Dd]elet|[Dd]isabl)\w*\b[^.]{0,80}\bINVALID\b[^.]{0,80}\b(?:works?|solv\w+|fix\w*|helps?|resolv\w+)\b
+  the text takes away the rule of KUBE-FORWARD that drops INVALID packets: where that helps, answers take another way than the requests (asymmetric routes), so that this node does not know the connection. Route both by one node, or set net.netfilter.nf_conntrack_tcp_be_liberal to 1, with which kube-proxy 1.29 and later leave the rule out
+`);
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|no next plugin|no destination|Squid-Error|tcp_error|could not be retrieved|filter (?:FORWARD|INPUT)|-I (?:FORWARD|INPUT|DOCKER)|10\.0\.2\.15|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |has no endpoints|curl .*(?:localhost|127)/;
+  /is forbidden: User|no next plugin|no destination|Squid-Error|tcp_error|could not be retrieved|filter (?:FORWARD|INPUT)|-I (?:FORWARD|INPUT|DOCKER)|10\.0\.2\.15|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |<defunct>|INVALID|\| +(?:node|global)|has no endpoints|curl .*(?:localhost|127)/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
@@ -171,16 +160,15 @@ export function toldCauses(lines: readonly string[]): readonly string[] {
     const parts = lines.slice(at, at + maxBroken).map(part => part.trim());
     return [...piecesOf(parts.join(' ').replaceAll('\\"', '"'))];
   });
-  return told.flatMap(([pattern, text]) => {
+  return told.flatMap(({pattern, form}) => {
     const found = entries.flatMap(entry => {
       const groups = pattern.exec(entry);
       return groups === null ? [] : [groups.slice(1).map((group = '') => group.replaceAll(/,(?=\S)/g, ', '))];
     });
     return [...Map.groupBy(found, ([, ...rest]) => rest.join(' ')).values()].map(alike => {
       const groups = [someOf([...new Set(alike.map(([first = '']) => first))]), ...(alike[0]?.slice(1) ?? [])];
-      if (typeof text !== 'string') return text(...groups);
-      const of = groups[0]?.includes(', ') === true ? text.replace(/\$1 has\b/, '$1 have').replace('Service $1', 'Services $1') : text;
-      return of.replaceAll(/\$(\d)/g, (_, place) => groups[Number(place) - 1] ?? '');
+      const of = groups[0]?.includes(', ') === true ? form.replace(/\$1 has\b/, '$1 have').replace('Service $1', 'Services $1') : form;
+      return filled(of, groups);
     });
   });
 }
