@@ -6,7 +6,10 @@ export interface ScreenSize {
   readonly rows: number;
 }
 
-/** `linesOf` returns the lines to draw, no more and no longer than the size. `draw`: does nothing once the screen is closed. */
+/**
+ * `linesOf` returns the lines to draw, no more and no longer than the size. `draw` does nothing once the screen is closed. `close` leaves the
+ * last answer behind, if there is one: the screen is gone with the terminal's other screen.
+ */
 export function liveScreen(stream: NodeJS.WriteStream, linesOf: (size: ScreenSize) => readonly string[]) {
   let open = true;
   const draw = (): void => {
@@ -14,16 +17,20 @@ export function liveScreen(stream: NodeJS.WriteStream, linesOf: (size: ScreenSiz
     const lines = linesOf(screenSize(stream));
     stream.write(`${home}${lines.map(line => line + toLineEnd).join('\n')}${toScreenEnd}`);
   };
-  const close = (): void => {
-    if (!open) return;
+  const end = (): void => {
     open = false;
     stream.off('resize', draw);
-    process.off('exit', close);
+    process.off('exit', end);
     stream.write(leave);
+  };
+  const close = (answer: string | null): void => {
+    if (!open) return;
+    end();
+    if (answer !== null) stream.write(`${answer}\n`);
   };
   stream.write(enter);
   stream.on('resize', draw);
-  process.on('exit', close);
+  process.on('exit', end);
   return {draw, close};
 }
 

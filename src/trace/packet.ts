@@ -89,6 +89,17 @@ export interface Packet {
   readonly connection?: Connection;
 }
 
+/** What is the same of all packets that no rule has changed, and whose interfaces are not known. */
+export const untouched = {
+  inInterface: null,
+  outInterface: null,
+  mark: 0,
+  connectionMark: 0,
+  rewritten: false,
+  masquerade: false,
+  untracked: false,
+} as const;
+
 /** A tracked connection, as later packets of it find it. */
 export interface Connection extends Pick<Packet, 'destination' | 'port' | 'rewritten' | 'masquerade' | 'sourceAfter' | 'isLabeled'> {
   readonly direction: 'original' | 'reply';

@@ -12,6 +12,7 @@ import {
   type Outcome,
   type Packet,
   stateOf,
+  untouched,
 } from './packet.ts';
 import {type ChainResult, limitsFor, noteWalk, type OutcomeEnd, startBranch, summarizeEnds} from './branch.ts';
 import {balanceByIpvs, iptablesChains, type WalkContext} from './iptables/walk-packet.ts';
@@ -276,6 +277,7 @@ function replyTo({environment}: Side, first: Packet, end: Packet, pods: Interval
     ? (end.sourceAfter ?? environment.masqueradeAddress?.(end) ?? environment.redirectAddress(end) ?? first.source)
     : first.source;
   return {
+    ...untouched,
     family: first.family,
     protocol: first.protocol,
     source: end.destination,
@@ -283,13 +285,7 @@ function replyTo({environment}: Side, first: Packet, end: Packet, pods: Interval
     destination: seen,
     port: clientPort,
     origin: isHere ? 'node' : 'arriving',
-    inInterface: null,
-    outInterface: null,
-    mark: 0,
     connectionMark: end.connectionMark,
-    rewritten: false,
-    masquerade: false,
-    untracked: false,
     client: end.masquerade ? undefined : clientSide(first),
     connection: {
       ...trackedOf(first, end),

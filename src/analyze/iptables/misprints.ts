@@ -3,6 +3,7 @@ import {families, type Family, parseAddress} from '../../model/address.ts';
 import {once} from '../../model/once.ts';
 import type {ChainsByName, Rule, Ruleset, RuleText} from '../../model/ruleset.ts';
 import {isAtLeast, plural} from '../../model/text.ts';
+import {serviceChains} from './resolve-version.ts';
 
 /** Rules that a dump does not show as they are: another version of iptables wrote them than the one that printed them. */
 export interface Misprint {
@@ -138,16 +139,7 @@ const signsOf = once((ruleset: Ruleset): Signs => {
 const none: Sign = {lost: [], kept: 0};
 
 /** kube-proxy writes no rule for TCP or UDP into these chains that has no port, in any version. */
-const portChains = [
-  'nat/KUBE-SERVICES',
-  'nat/KUBE-NODEPORTS',
-  'filter/KUBE-SERVICES',
-  'filter/KUBE-EXTERNAL-SERVICES',
-  'filter/KUBE-NODEPORTS',
-  'filter/KUBE-PROXY-FIREWALL',
-  'nat/KUBE-PORTALS-HOST',
-  'nat/KUBE-PORTALS-CONTAINER',
-];
+const portChains = [...serviceChains, 'nat/KUBE-PORTALS-HOST', 'nat/KUBE-PORTALS-CONTAINER'];
 
 function portSigns(ruleset: Ruleset): Sign {
   // In IPVS mode sets have the ports.

@@ -132,13 +132,14 @@ export const hookedChains: ReadonlySet<string> = new Set([
   'nat/POSTROUTING',
 ]);
 
-const serviceChains = new Set([
+/** The chains that Services share, in the order of the tables. */
+export const serviceChains: ReadonlySet<string> = new Set([
   'nat/KUBE-SERVICES',
   'nat/KUBE-NODEPORTS',
   'filter/KUBE-SERVICES',
   'filter/KUBE-EXTERNAL-SERVICES',
-  'filter/KUBE-PROXY-FIREWALL',
   'filter/KUBE-NODEPORTS',
+  'filter/KUBE-PROXY-FIREWALL',
 ]);
 
 /** Builds the expectation under a hypothesis. */

@@ -6,7 +6,7 @@ import type {Severity} from '../../model/finding.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
-import type {Environment, Packet} from '../../trace/packet.ts';
+import {type Environment, type Packet, untouched} from '../../trace/packet.ts';
 import {type KnownSenders, podInterface, type Source, sourceName, sourcesFor, sourcesNamedIn, usualSources} from './sources.ts';
 
 /** One packet to try on the expected and on the actual rules. */
@@ -131,6 +131,7 @@ export function packetOf(
   const destination = parseAddress(parts.destination);
   if (source === null || destination === null) return null;
   return {
+    ...untouched,
     family,
     source,
     destination,
@@ -138,12 +139,6 @@ export function packetOf(
     protocol: protocol.toLowerCase(),
     origin: parts.from.kind === 'node' || parts.from.kind === 'own-address' ? 'node' : 'arriving',
     inInterface: parts.from.interface,
-    outInterface: null,
-    mark: 0,
-    connectionMark: 0,
-    rewritten: false,
-    masquerade: false,
-    untracked: false,
   };
 }
 

@@ -8,7 +8,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {causeText, type EffectCase} from './rule-effect.ts';
 import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds} from '../../model/intervals.ts';
-import type {Environment, NodeRule, Outcome, Packet} from '../../trace/packet.ts';
+import {type Environment, type NodeRule, type Outcome, type Packet, untouched} from '../../trace/packet.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
 /** Packets beside those of Services, which Services need. */
@@ -130,6 +130,7 @@ function onLink(side: Side, dev: string, here: readonly Address[]): Side {
 function messageOf(given: Pick<Packet, 'source' | 'destination'> & {dev: string; icmpType: number; isArriving: boolean}): Packet {
   const {source, destination, dev, icmpType, isArriving} = given;
   return {
+    ...untouched,
     family: 'IPv6',
     protocol: 'icmpv6',
     icmpType,
@@ -139,10 +140,6 @@ function messageOf(given: Pick<Packet, 'source' | 'destination'> & {dev: string;
     origin: isArriving ? 'arriving' : 'node',
     inInterface: isArriving ? dev : null,
     outInterface: isArriving ? null : dev,
-    mark: 0,
-    connectionMark: 0,
-    rewritten: false,
-    masquerade: false,
     // Connection tracking leaves them out.
     untracked: true,
   };

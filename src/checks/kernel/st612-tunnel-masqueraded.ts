@@ -4,7 +4,7 @@ import {outsideOf} from '../../model/node/policy-routing.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {type ChainResult, limitsFor, startBranch} from '../../trace/branch.ts';
 import {iptablesChains} from '../../trace/iptables/walk-packet.ts';
-import {type Packet, pathRules} from '../../trace/packet.ts';
+import {type Packet, pathRules, untouched} from '../../trace/packet.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {check} from '../catalog.ts';
 import {listPlace} from '../commands/commands.ts';
@@ -77,14 +77,6 @@ function leaving(rules: Ruleset, {facts}: NodeCheckContext, packet: Leaving): re
     redirectAddress: () => null,
   };
   const chain = iptablesChains({rules, environment, limits: limitsFor(rules)}).find(({hook, isNat}) => isNat && hook === 'postrouting');
-  const start: Packet = {
-    family: 'IPv4',
-    ...packet,
-    inInterface: null,
-    connectionMark: 0,
-    rewritten: true,
-    masquerade: false,
-    untracked: false,
-  };
+  const start: Packet = {...untouched, family: 'IPv4', ...packet, rewritten: true};
   return (chain?.walk(startBranch(start)) ?? []).filter(({supposed, verdict}) => supposed === null && verdict === 'accept');
 }

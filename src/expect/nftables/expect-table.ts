@@ -3,7 +3,7 @@ import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import {nodeTopology, type PortsInput, portsOnNode} from '../cluster/served-port.ts';
-import {expandNodePortAddresses, type Hypothesis, isLoopback, localDetector, type NodeContext, nodeIP} from '../node-context.ts';
+import {expandNodePortAddresses, type Hypothesis, isLoopback, type NodeContext, nodeContext, nodeIP} from '../node-context.ts';
 import {ExpectedTable} from './expected-table.ts';
 import {portNames} from './nft-names.ts';
 import {defaultNodePortAddresses, nftDropsInvalid, handlesLocalhostNodePorts} from './nft-versions.ts';
@@ -39,24 +39,16 @@ export function expectTable(input: ExpectTableInput, hypothesis: Hypothesis = {}
  * a set.
  */
 export function nftContext(family: Family, config: ProxyConfig, facts: NodeFacts, seenAddresses: readonly string[] | null): NodeContext {
-  const version = config.version.value;
   return {
-    family,
-    version,
-    facts,
-    gates: config.featureGates.value,
+    ...nodeContext(family, config, facts, {nfacct: false, clearsMark: true, dropsInvalid: null}),
     nodePortCIDRs: nodePortCIDRs(family, config, {facts, addresses: seenAddresses}),
     // In this mode no rule serves node ports on loopback addresses.
     localhostNodePorts: false,
     excludesLoopback: true,
     ...localhostHandling(family, config, facts),
-    detector: localDetector(family, config, facts),
-    masqueradeAll: config.masqueradeAll.value,
     mark: `0x${(2 ** config.masqueradeBit.value).toString(16).padStart(8, '0')}`,
-    invalidDrop: nftDropsInvalid(version) && !config.tcpBeLiberal.value,
+    invalidDrop: nftDropsInvalid(config.version.value) && !config.tcpBeLiberal.value,
     nodeIP: nodeIP(family, config, facts),
-    clearsMark: true,
-    nfacct: false,
   };
 }
 

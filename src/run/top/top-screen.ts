@@ -26,7 +26,6 @@ export function topScreen({color, wide, what, stream = process.stdout}: TopScree
   let doing = '';
   let sort = 0;
   const filter = new FilterField();
-  let isClosed = false;
   const {draw, close} = liveScreen(stream, size => {
     const [order = 'unusual', key] = orders[sort] ?? [];
     const keys = ['q quits', filter.shown === '' ? '/ filters' : filter.shown, `s sorts: ${order} first`].join('  ');
@@ -51,13 +50,7 @@ export function topScreen({color, wide, what, stream = process.stdout}: TopScree
       draw();
       return true;
     },
-    // The screen is gone with the terminal's other screen: its answer stays.
-    close: () => {
-      if (isClosed) return;
-      isClosed = true;
-      close();
-      if (report !== null) stream.write(`${answerLine(report)}\n`);
-    },
+    close: () => close(report === null ? null : answerLine(report)),
   };
 }
 

@@ -44,7 +44,6 @@ export function watchScreen({color, what, hasKeys = false, stream = process.stdo
     filterText: '',
     traced: null,
   };
-  let isClosed = false;
   const screen = (): Screen => screenOf(state, {...screenSize(stream), color});
   const {draw, close} = liveScreen(stream, () => screen().lines);
   const change = (next: Partial<WatchState>): void => {
@@ -84,13 +83,7 @@ export function watchScreen({color, what, hasKeys = false, stream = process.stdo
       trace(service, screenSize(stream).columns - 1).then(set, (error: unknown) => set(errorText(error)));
       return true;
     },
-    // The screen is gone with the terminal's other screen: its answer stays.
-    close: () => {
-      if (isClosed) return;
-      isClosed = true;
-      close();
-      if (state.report !== null) stream.write(`${verdictLine(state.report, styleOf(color))}\n`);
-    },
+    close: () => close(state.report === null ? null : verdictLine(state.report, styleOf(color))),
   };
 }
 

@@ -6,6 +6,7 @@ import {parseAddress} from '../../../model/address.ts';
 import type {Severity, Variant} from '../../../model/finding.ts';
 import type {Rule, Ruleset, Chain} from '../../../model/ruleset.ts';
 import {hasExternalEntry, type ServicePort} from '../../../model/service-port.ts';
+import {untouched} from '../../../trace/packet.ts';
 import {walkIptablesChain} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf, near, type PathOutcome, walkOf} from '../../outcomes/environment.ts';
 import {unmasqueraded, withEffect} from '../../symptoms/node-symptoms.ts';
@@ -338,19 +339,15 @@ function passChain({actual, expected}: Pick<BaseRulesCase, 'actual' | 'expected'
   const any = parseAddress(expected.family === 'IPv4' ? '198.18.77.7' : '2001:db8:ffff::77');
   if (any === null) return null;
   const packet = {
+    ...untouched,
     family: expected.family,
     protocol: 'tcp',
     source: any,
     destination: any,
     port: 80,
     origin: 'arriving',
-    inInterface: null,
-    outInterface: null,
     mark,
-    connectionMark: 0,
     rewritten: true,
-    masquerade: false,
-    untracked: false,
   } as const;
   const walk = {rules: actual, environment: environmentOf(expected.context.facts), limits: {budget: 10_000}};
   const results = walkIptablesChain(walk, chain, packet);
