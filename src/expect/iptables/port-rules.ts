@@ -16,7 +16,9 @@ import {
   type PortOnNode,
   sourceText,
   writeEndpointRules,
+  writeHealthCheck,
   writeServiceRules,
+  writesNodePort,
 } from './service-rules.ts';
 
 /** A rule of a chain that many Services share, without its `-A CHAIN`. */
@@ -171,11 +173,6 @@ function writeServiceRulesBefore124(item: PortOnNode, context: NodeContext, writ
   writeEndpointRules(plan, write);
 }
 
-function writeHealthCheck({item: {port}}: PlanBefore124, write: RuleWriter): void {
-  const text = comment(`${port.servicePortName} health check node port`);
-  write('filter', 'KUBE-NODEPORTS', `-p tcp ${text} -m tcp --dport ${port.healthCheckNodePort} -j ACCEPT`);
-}
-
 /** The rules that reject packets to a Service port without endpoints. */
 function writeRejects(plan: PlanBefore124, write: RuleWriter): void {
   const {item, context, text} = plan;
@@ -189,7 +186,7 @@ function writeRejects(plan: PlanBefore124, write: RuleWriter): void {
   for (const address of port.externalIPs) write('filter', 'KUBE-EXTERNAL-SERVICES', rule(address));
   const place = versions.refusesLoadBalancerIn(context.version);
   if (place !== null) for (const address of port.loadBalancerVIPs) write('filter', place, rule(address));
-  if (!writesNodePort(plan)) return;
+  if (!writesNodePort(item, context)) return;
   const nodePort = `-m addrtype --dst-type LOCAL -m ${protocol} --dport ${port.nodePort}`;
   write('filter', 'KUBE-EXTERNAL-SERVICES', `-p ${protocol} ${named} ${nodePort} ${target}`);
 }
@@ -204,7 +201,7 @@ function writeEntries(plan: PlanBefore124, write: RuleWriter): void {
   for (const address of port.externalIPs) writeExternalIP(plan, address, write);
   for (const address of port.loadBalancerVIPs)
     write('nat', 'KUBE-SERVICES', addressRule(plan, address, {what: 'loadbalancer IP', target: chainName('FW', port.hash)}));
-  if (writesNodePort(plan)) writeNodePort(plan, write);
+  if (writesNodePort(plan.item, plan.context)) writeNodePort(plan, write);
 }
 
 function addressRule({item: {port}, text: {protocol, host}}: PlanBefore124, address: string, to: {what: string; target: string}): string {
@@ -280,7 +277,7 @@ function masquerades(plan: PlanBefore124): readonly string[] {
   const rules = inside === null ? [] : [inside];
   if (port.externalPolicyLocal) return rules;
   rules.push(...port.externalIPs.map(address => externalIPMasquerade(plan, address)));
-  if (writesNodePort(plan))
+  if (writesNodePort(item, context))
     rules.push(`-p ${text.protocol} ${comment(port.servicePortName)} -m ${text.protocol} --dport ${port.nodePort} -j KUBE-MARK-MASQ`);
   return rules;
 }
@@ -356,9 +353,4 @@ interface PlanBefore124 {
   readonly text: ProtocolText;
   /** The chain for external traffic: KUBE-XLB under the Local policy, otherwise KUBE-SVC. */
   readonly external: string;
-}
-
-/** Whether rules for its node port are written at all. */
-function writesNodePort({item: {port}, context}: PlanBefore124): boolean {
-  return port.nodePort !== 0 && !(versions.nodePortsNeedAddress(context.version) && nodePortDestinations(context)?.length === 0);
 }

@@ -45,7 +45,6 @@ interface ServiceRulesPlan {
   readonly usesFirewall: boolean;
   readonly usesCluster: boolean;
   readonly usesLocal: boolean;
-  /** Node ports are written at all. */
   readonly nodePorts: boolean;
 }
 
@@ -66,8 +65,13 @@ function planOf(item: PortOnNode, context: NodeContext): ServiceRulesPlan {
     usesFirewall: hasAny && port.loadBalancerVIPs.length > 0 && port.sourceRanges.length > 0,
     usesCluster: cluster.length > 0 && usesClusterEndpoints(port),
     usesLocal: (dropsInChain ? hasAny : local.length > 0) && usesLocalEndpoints(port),
-    nodePorts: port.nodePort !== 0 && !(nodePortsNeedAddress(context.version) && nodePortDestinations(context)?.length === 0),
+    nodePorts: writesNodePort(item, context),
   };
+}
+
+/** Whether rules for its node port are written at all. */
+export function writesNodePort({port: {nodePort}}: PortOnNode, context: NodeContext): boolean {
+  return nodePort !== 0 && !(nodePortsNeedAddress(context.version) && nodePortDestinations(context)?.length === 0);
 }
 
 function writeClusterIP({item: {port}, text: {protocol, host}, internalRole}: ServiceRulesPlan, write: RuleWriter): void {
@@ -139,7 +143,7 @@ function verdictOf({item: {port, endpoints}}: ServiceRulesPlan): {readonly comme
   return {comment: comment(`${port.servicePortName} has no local endpoints`), target: '-j DROP'};
 }
 
-function writeHealthCheck({item: {port}}: ServiceRulesPlan, write: RuleWriter): void {
+export function writeHealthCheck({item: {port}}: Pick<ServiceRulesPlan, 'item'>, write: RuleWriter): void {
   write(
     'filter',
     'KUBE-NODEPORTS',
