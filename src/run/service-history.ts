@@ -1,17 +1,13 @@
 import {writtenAt} from '../expect/api-index.ts';
 import {largest} from '../model/lists.ts';
 import type {ServiceObjects} from '../collect/cluster/read-cluster.ts';
+import type {SeenObject} from '../collect/watch/service-watches.ts';
 import type {EndpointSliceObject, ObjectMeta, ServiceObject} from '../model/api-objects.ts';
 import {sliceService} from '../model/endpoint.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import type {StateChange, StateHistory} from '../model/state-history.ts';
 import {servicesOf} from '../expect/cluster/service-states.ts';
 import {namespacedName} from '../model/text.ts';
-
-/** An object as a watch or a list shows it; null if it does not exist. */
-type SeenObject =
-  | {readonly kind: 'Service'; readonly key: string; readonly object: ServiceObject | null}
-  | {readonly kind: 'EndpointSlice'; readonly key: string; readonly object: EndpointSliceObject | null};
 
 /**
  * The states of Services and their slices since they were first read. A watch delivers every state, a repeated list only the latest. Times
@@ -89,7 +85,7 @@ export class ServiceHistory {
   /** Whether all read states of one Service, `namespace/name`, and its slices are in the history: no watch event is outstanding. */
   hasSeen(service: string, {services, endpointSlices}: ServiceObjects): boolean {
     return (
-      hasAll(this.#services, services, ({metadata}) => objectKey(metadata) === service) &&
+      hasAll(this.#services, services, ({metadata}) => namespacedName(metadata) === service) &&
       hasAll(this.#slices, endpointSlices, slice => isOf(slice, service))
     );
   }
@@ -97,7 +93,7 @@ export class ServiceHistory {
   /** The same for all followed Services. */
   has({services, endpointSlices}: ServiceObjects): boolean {
     return (
-      hasAll(this.#services, services, ({metadata}) => this.#covers(objectKey(metadata))) &&
+      hasAll(this.#services, services, ({metadata}) => this.#covers(namespacedName(metadata))) &&
       hasAll(this.#slices, endpointSlices, slice => this.#coversSlice(slice))
     );
   }
@@ -177,13 +173,13 @@ export class ServiceHistory {
   /** When the first known state began, according to timestamps in the objects; null if they have none. */
   #writtenAt(service: string, changes: readonly StateChange[]): number | null {
     const first = <T>(key: string, objects: ReadonlyMap<string, T>, kind: StateChange['kind']): T | null => {
-      const change = changes.find(({kind: which, before, now}) => which === kind && objectKey((before ?? now)?.metadata) === key);
+      const change = changes.find(one => one.kind === kind && keyOf(one) === key);
       return change === undefined ? (objects.get(key) ?? null) : (change.before as T | null);
     };
     const object = first(service, this.#services, 'Service');
     const keys = new Set([
       ...[...this.#slices].filter(([, slice]) => isOf(slice, service)).map(([key]) => key),
-      ...changes.flatMap(({kind, before, now}) => (kind === 'EndpointSlice' ? objectKey((before ?? now)?.metadata) : [])),
+      ...changes.flatMap(change => (change.kind === 'EndpointSlice' ? keyOf(change) : [])),
     ]);
     const slices = [...keys].map(key => first<EndpointSliceObject>(key, this.#slices, 'EndpointSlice')).filter(slice => slice !== null);
     // A deleted slice or Service leaves no timestamp.
@@ -226,11 +222,11 @@ function placeOf(slice: EndpointSliceObject): string {
 }
 
 function byKey<T extends {readonly metadata: ObjectMeta}>(objects: readonly T[] | null): Map<string, T> {
-  return new Map((objects ?? []).map(object => [objectKey(object.metadata), object]));
+  return new Map((objects ?? []).map(object => [namespacedName(object.metadata), object]));
 }
 
-function objectKey(metadata: ObjectMeta | undefined): string {
-  return `${metadata?.namespace ?? 'default'}/${metadata?.name ?? ''}`;
+function keyOf({before, now}: StateChange): string {
+  return namespacedName((before ?? now)?.metadata ?? {name: ''});
 }
 
 /** Whether each object that was read is in the history, and no object of the history that is older than the read is missing from it. */

@@ -4,7 +4,7 @@ import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {shapes} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import {ObjectWatch, type ObjectWatchOptions, StringPool} from './object-watch.ts';
-import {seenService, seenSlice, type WatchedObject} from './service-watches.ts';
+import type {WatchedObject} from './service-watches.ts';
 
 type ClusterWatchOptions = Pick<ObjectWatchOptions<never>, 'backoffMs' | 'silenceMs'> & {
   /** Called whenever something has changed. */
@@ -32,7 +32,7 @@ export class ClusterWatch {
       kind: 'services',
       path: '/api/v1/services',
       shape: shapes.services,
-      onChange: (...change) => this.#noteChange(seenService(...change)),
+      onChange: change => this.#noteChange({...change, kind: 'Service'}),
     });
     this.endpointSlices = new ObjectWatch<EndpointSliceObject>(api, {
       ...options,
@@ -40,7 +40,7 @@ export class ClusterWatch {
       kind: 'endpointslices',
       path: '/apis/discovery.k8s.io/v1/endpointslices',
       shape: shapes.endpointSlices,
-      onChange: (...change) => this.#noteChange(seenSlice(...change)),
+      onChange: change => this.#noteChange({...change, kind: 'EndpointSlice'}),
     });
   }
 

@@ -12,6 +12,16 @@ interface Watched {
   readonly metadata: ObjectMeta;
 }
 
+/** An object that was added, changed or deleted; null then. */
+export interface WatchedChange<T> {
+  /** `namespace/name`. */
+  readonly key: string;
+  readonly object: T | null;
+  readonly before: T | undefined;
+  /** Found by reading the list again: there may have been other changes before. */
+  readonly isListed: boolean;
+}
+
 export interface ObjectWatchOptions<T extends Watched> {
   /** The plural, for messages and metrics. */
   readonly kind: string;
@@ -28,11 +38,7 @@ export interface ObjectWatchOptions<T extends Watched> {
     /** Takes what happened before these objects were read: the first watch begins earlier. */
     readonly past?: PastEvents<T> | undefined;
   };
-  /**
-   * Called with an object that was added, changed or deleted, and its previous state. `isListed`: found by reading the list again, so there
-   * may have been other changes before.
-   */
-  readonly onChange: (now: T | undefined, before: T | undefined, isListed: boolean) => void;
+  readonly onChange: (change: WatchedChange<T>) => void;
   /** Called when a list or a watch fails; it is retried. */
   readonly onFailure?: (error: unknown) => void;
   /** The pause after the first failure, in milliseconds; it doubles up to half a minute. */
@@ -165,8 +171,9 @@ export class ObjectWatch<T extends Watched> {
     this.#listFrom = this.resourceVersion;
     this.#mustList = false;
     this.#isWell();
-    for (const [key, object] of found) if (object !== before.get(key)) this.#options.onChange(object, before.get(key), true);
-    for (const [key, object] of before) if (!found.has(key)) this.#options.onChange(undefined, object, true);
+    for (const [key, object] of found)
+      if (object !== before.get(key)) this.#options.onChange({key, object, before: before.get(key), isListed: true});
+    for (const [key, one] of before) if (!found.has(key)) this.#options.onChange({key, object: null, before: one, isListed: true});
     this.lists++;
   }
 
@@ -207,7 +214,7 @@ export class ObjectWatch<T extends Watched> {
     if (type === 'DELETED') this.#malformed.delete(key);
     if (now === null) this.#objects.delete(key);
     else this.#objects.set(key, now);
-    if (now !== null || before !== undefined) this.#options.onChange(now ?? undefined, before, false);
+    if (now !== null || before !== undefined) this.#options.onChange({key, object: now, before, isListed: false});
   }
 
   /** Null for an object of another shape, which is recorded. Returns the known object if it is equal. */
@@ -238,8 +245,7 @@ export class ObjectWatch<T extends Watched> {
 const maxPause = 30_000;
 
 function objectKey(object: Partial<Watched> | null): string {
-  const {namespace = '', name = ''} = object?.metadata ?? {};
-  return namespacedName({namespace, name});
+  return namespacedName({name: '', ...object?.metadata});
 }
 
 /** The error in an ERROR event: a Status. */

@@ -1,4 +1,4 @@
-import type {EndpointSliceObject, ServiceObject, ObjectMeta} from '../../model/api-objects.ts';
+import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {type ClusterScope, listKey} from '../cluster/cluster-reader.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
@@ -6,11 +6,12 @@ import {shapes} from '../objects/api-shapes.ts';
 import {ObjectWatch, StringPool} from './object-watch.ts';
 import {type EarlierVersion, PastEvents, versionOf, type PastOptions} from './past-events.ts';
 
-/** An object as a watch shows it; null if it was deleted. Its key is `namespace/name`. */
-export type WatchedObject = {readonly key: string; readonly isListed: boolean} & (
+/** An object as a watch or a list shows it; null if it does not exist. Its key is `namespace/name`. */
+export type SeenObject = {readonly key: string} & (
   | {readonly kind: 'Service'; readonly object: ServiceObject | null}
   | {readonly kind: 'EndpointSlice'; readonly object: EndpointSliceObject | null}
 );
+export type WatchedObject = SeenObject & {readonly isListed: boolean};
 
 interface ServiceWatchesOptions {
   readonly scope: ClusterScope;
@@ -91,13 +92,13 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
         ...shared,
         ...services,
         kind: 'services',
-        onChange: (...change) => options.onChange(seenService(...change)),
+        onChange: change => options.onChange({...change, kind: 'Service'}),
       }),
       new ObjectWatch<EndpointSliceObject>(api, {
         ...shared,
         ...slices,
         kind: 'endpointslices',
-        onChange: (...change) => options.onChange(seenSlice(...change)),
+        onChange: change => options.onChange({...change, kind: 'EndpointSlice'}),
       }),
     ];
   });
@@ -146,18 +147,4 @@ function slicesIn(place: WatchedPlace, slices: readonly EndpointSliceObject[] | 
 
 export function servicesPath({path}: WatchedPlace): string {
   return `/api/v1${path}/services`;
-}
-
-/** What a watch of Services tells, as all who follow them get it. */
-export function seenService(now: ServiceObject | undefined, before: ServiceObject | undefined, isListed: boolean): WatchedObject {
-  return {kind: 'Service', key: objectKey(now ?? before), object: now ?? null, isListed};
-}
-
-/** The same of their slices. */
-export function seenSlice(now: EndpointSliceObject | undefined, before: EndpointSliceObject | undefined, isListed: boolean): WatchedObject {
-  return {kind: 'EndpointSlice', key: objectKey(now ?? before), object: now ?? null, isListed};
-}
-
-function objectKey(object: {readonly metadata: ObjectMeta} | undefined): string {
-  return `${object?.metadata.namespace ?? 'default'}/${object?.metadata.name ?? ''}`;
 }

@@ -10,12 +10,11 @@ import {diagnoseCluster} from '../diagnose-cluster.ts';
 import {isThere, askedInput, askedScope} from '../scope/requested-scope.ts';
 import {printOf} from '../service-history.ts';
 import {shapes} from '../../collect/objects/api-shapes.ts';
-import {ObjectWatch, type ObjectWatchOptions, StringPool} from '../../collect/watch/object-watch.ts';
+import {ObjectWatch, type ObjectWatchOptions, type WatchedChange, StringPool} from '../../collect/watch/object-watch.ts';
 import {maxWatchedPlaces, servicesPath, watchedPlaces} from '../../collect/watch/service-watches.ts';
 import {whyNotServed} from '../../expect/cluster/cluster-view.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import {newestProxy} from '../../model/proxy-config.ts';
-import {namespacedName} from '../../model/text.ts';
 
 interface Watching {
   readonly run: ClusterRun;
@@ -157,7 +156,7 @@ class PassingServices {
         strings,
         query,
         // What the first list shows was there before.
-        onChange: (now, before) => (watch.isListed ? this.#note(now, before) : undefined),
+        onChange: change => (watch.isListed ? this.#note(change) : undefined),
         onFailure: error => (error instanceof ApiError && error.status === 403 ? refused.abort() : undefined),
       };
       const watch: ObjectWatch<ServiceObject> = new ObjectWatch(cluster.api, options);
@@ -166,16 +165,13 @@ class PassingServices {
     await Promise.all(watches.map(watch => watch.run(either)));
   }
 
-  #note(now: ServiceObject | undefined, before: ServiceObject | undefined): void {
+  #note({key: service, object, before}: WatchedChange<ServiceObject>): void {
     const {clock} = this.#run;
-    const object = now ?? before;
-    if (object === undefined) return;
-    const service = namespacedName(object.metadata);
-    if (now !== undefined && before === undefined) this.#createdAt.set(service, clock.now());
-    if (now !== undefined) return;
+    if (before === undefined) this.#createdAt.set(service, clock.now());
+    if (object !== null || before === undefined) return;
     const createdAt = this.#createdAt.get(service);
     this.#createdAt.delete(service);
-    if (createdAt === undefined || whyNotServed(object, newestProxy.version) !== null) return;
+    if (createdAt === undefined || whyNotServed(before, newestProxy.version) !== null) return;
     this.#passed = [...this.#passed, {service, createdAt, deletedAt: clock.now()}].slice(-maxPassed);
   }
 }

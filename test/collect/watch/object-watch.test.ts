@@ -26,8 +26,8 @@ async function start(options: ApiServerOptions & {readonly silenceMs?: number} =
   const watch = new ObjectWatch<ServiceObject>(api, {
     ...{kind: 'services', path: '/api/v1/services', shape: shapes.services, strings: new StringPool(), backoffMs: 1},
     ...(options.silenceMs === undefined ? {} : {silenceMs: options.silenceMs}),
-    onChange: (now, before) =>
-      changes.push(`${before === undefined ? '+' : now === undefined ? '-' : '~'}${(now ?? before)?.metadata.name}`),
+    onChange: ({object, before}) =>
+      changes.push(`${before === undefined ? '+' : object === null ? '-' : '~'}${(object ?? before)?.metadata.name}`),
   });
   const stop = new AbortController();
   const running = watch.run(stop.signal);
