@@ -3,7 +3,7 @@ import {Diagnosis} from './diagnosis/diagnosis.ts';
 import type {NodeObject} from './model/api-objects.ts';
 import {whyWithoutKubeProxy} from './model/node/node-facts.ts';
 import type {Report} from './model/report.ts';
-import type {Snapshot} from './model/snapshot.ts';
+import {notInBundle, type Snapshot} from './model/snapshot.ts';
 import type {NodeReading} from './model/state-history.ts';
 
 export type {DiagnoseOptions} from './diagnosis/diagnose-node.ts';
@@ -16,7 +16,7 @@ export function diagnose(snapshot: Snapshot, options: DiagnoseOptions): Report {
   for (const object of (isEmpty ? [] : missingNodes(snapshot)).filter(({metadata}) => wantsNode(metadata.name))) {
     const {name} = object.metadata;
     if (whyWithoutKubeProxy(object) !== null) diagnosis.add({name, files: [], read: () => null});
-    else diagnosis.addUnread({name, ...notInBundle});
+    else diagnosis.addUnread({name, reason: notInBundle, remedy: 'Collect it, or select nodes with --node.'});
   }
   for (const node of snapshot.unread ?? []) if (wantsNode(node.name)) diagnosis.addUnread(node);
   for (const node of snapshot.nodes) if (wantsNode(node.name)) diagnosis.add(node, readingOf(node.name, snapshot));
@@ -33,5 +33,3 @@ function missingNodes({nodes, api, chosenNodes}: Snapshot): readonly NodeObject[
   const read = new Set(nodes.map(({name}) => name));
   return chosenNodes ? [] : (api.nodes ?? []).filter(({metadata}) => !read.has(metadata.name));
 }
-
-const notInBundle = {reason: 'the bundle has no files of this node', remedy: 'Collect it, or select nodes with --node.'};

@@ -124,3 +124,6 @@ export function isServiceList(value: unknown): value is ServiceList {
 export function fileText(node: Pick<NodeDump, 'read'>, file: string): string {
   return node.read(file)?.toString('utf8') ?? '';
 }
+
+/** Of a node that the API has. */
+export const notInBundle = 'the bundle has no files of this node';

@@ -55,13 +55,18 @@ export function causesOf(report: CausesInput, readAt: string | undefined): reado
   });
 }
 
-function rootsOf({finding, effects}: FindingBlock): readonly string[] {
-  const {code, service, variant, port, family, actual = []} = finding;
+function rootsOf(block: FindingBlock): readonly string[] {
+  const {finding, effects} = block;
+  const {code, service, variant, port, family, endpoint, actual = []} = finding;
   const isReplaced = code === 'ST202' || code === 'ST203' || variant === 'lacks-backend' || variant === 'has-backend';
   const rule = actual[0]?.text;
   return [
     ...(rule !== undefined && ['ST202', 'ST203', 'ST206', 'ST303', 'ST401', 'ST402'].includes(code) ? [[rule]] : []),
     ...(isReplaced && effects.length === 0 ? [['replaced', service, port, family]] : []),
+    // A pod that several Services lack, or of which they have another address.
+    ...(endpoint !== undefined && effects.length === 0 && ['ST202', 'ST204'].includes(code) && endpointCount(block) === 1
+      ? [['pod', addressIn(endpoint)]]
+      : []),
   ].map(root => JSON.stringify(root));
 }
 
@@ -428,13 +433,10 @@ const dropping = /-j DROP|\bdrop\b/;
 /** The targets of iptables and nftables that exempt packets from connection tracking, and so from DNAT. */
 const untracked = /-j NOTRACK|-j CT .*--notrack|\bnotrack\b/;
 
-/** Of several ports of a Service one pod is one. */
+/** At several Service ports one pod is one. */
 function endpointCount(block: FindingBlock): number {
-  const isOnePort = isOfOnePort(block);
-  const keys = [block, ...block.others].map(({finding: {endpoint = '', service}}) =>
-    JSON.stringify([service, isOnePort ? endpoint : addressIn(endpoint)]),
-  );
-  return new Set(keys).size;
+  const endpoints = [block, ...block.others].map(({finding: {endpoint = ''}}) => endpoint);
+  return new Set(isOfOnePort(block) ? endpoints : endpoints.map(addressIn)).size;
 }
 
 function isOfOnePort({finding, others}: FindingBlock): boolean {

@@ -70,20 +70,30 @@ function worstCause(report: Report, severity: Severity, provenance: Provenance |
   const causes = causesOf(report, readTime(provenance)).filter(cause => cause.severity === severity);
   const [first] = causes;
   if (first === undefined) return '';
-  const others = causes.filter(cause => cause !== first && !isSameFault(cause, first));
-  const more = others.length === 0 ? '' : ` and ${plural(others.length, severity === 'error' ? 'more cause' : 'other cause')}`;
+  const others = otherCauses(first, causes);
+  const more = others === 0 ? '' : ` and ${plural(others, severity === 'error' ? 'more cause' : 'other cause')}`;
   return `${escapeText(first.text)}${more}`;
 }
 
-/** One rule is one cause, and so is what holds for both families of addresses, with a finding for each. */
+/** How many there are besides. What has a root on its nodes that one before it has there is no other. */
+function otherCauses(first: Cause, causes: readonly Cause[]): number {
+  const seen = new Set<string>();
+  return causes.filter(cause => {
+    const {nodes, roots} = cause;
+    const isSeen = nodes.length > 0 && nodes.every(node => roots.some(root => seen.has(`${node} ${root}`)));
+    for (const node of nodes) for (const root of roots) seen.add(`${node} ${root}`);
+    return cause !== first && !isSeen && !isSameFault(cause, first);
+  }).length;
+}
+
+/** What holds for both families of addresses, with a finding for each, is one. */
 function isSameFault(cause: Cause, first: Cause): boolean {
   const isOfBoth = cause.isOfNode && first.isOfNode && cause.family !== first.family && cause.code === first.code;
   // What was moved to another address is missing there, and still answers where it was.
   const isMoved = cause.code === 'ST205' && ['ST201', 'ST206'].includes(first.code) && isOfOneService(cause, first);
   // A policy is broken on each node in another way, as the endpoints are.
   const isOfPolicy = cause.code === 'ST207' && first.code === 'ST207' && isOfOneService(cause, first);
-  const isOfItsNodes = cause.nodes.every(node => first.nodes.includes(node));
-  return isOfPolicy || (isOfItsNodes && (isOfBoth || isMoved || cause.roots.some(root => first.roots.includes(root))));
+  return isOfPolicy || ((isOfBoth || isMoved) && cause.nodes.every(node => first.nodes.includes(node)));
 }
 
 function isOfOneService({services: [one, ...more]}: Cause, {services: [other, ...others]}: Cause): boolean {

@@ -138,6 +138,26 @@ describe('packet', () => {
     expect(JSON.parse(piped.stdout).outcomes).toEqual(JSON.parse(file.stdout).outcomes);
   });
 
+  test('says that the bundle has no files of a node that is asked', async () => {
+    const bundle = capturePath('ipvs/1.36');
+    const asked = (...nodes: readonly string[]) =>
+      svcTrace([
+        'packet',
+        '--from',
+        bundle,
+        ...nodes.flatMap(node => ['--node', node]),
+        '--source',
+        '10.244.11.4',
+        '--destination',
+        'shop/web',
+      ]);
+    const [none, one] = await Promise.all([asked('node-b'), asked('node-a', 'node-b')]);
+    expect(unwrapped(none.stderr)).toContain('no node could be read: node-b: the bundle has no files of this node');
+    expect(one.stdout).toMatch(/^node-a: TCP/);
+    expect(one.stderr).toContain('not read: node-b: the bundle has no files of this node');
+    expect([none.exitCode, one.exitCode]).toEqual([3, 3]);
+  });
+
   test('also follows nftables rules, from a bundle and from the output of nft', async () => {
     const bundle = capturePath('nftables/1.36');
     const own = ['--local-address', '172.18.0.11', '--local-address', '10.244.11.1'];

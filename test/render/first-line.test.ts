@@ -482,6 +482,16 @@ test('what two endpoints of a Service show is one cause that counts both, and a 
   expect(first(lacks('http', '10.0.0.1:80'), findingOf('node-a', 'shop/api', {endpoint: '10.0.0.1:80'}))).toHaveLength(2);
 });
 
+test('a pod that several Services lack, or have at another address, is named once and is one cause', async () => {
+  const given = await scenario();
+  // Those of one zone or node have it on some nodes alone.
+  for (const node of ['node-a', 'node-b', 'node-c'])
+    given.file(node, 'iptables-save', given.rules(node).toString().replaceAll('10.244.12.4', '10.244.12.99'));
+  expect(headlineOf(diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toMatch(
+    /^FAULTY: shop\/\S+ and \d+ more Services on node-a, node-b, node-c: traffic for pod web-3 goes to a wrong address \(ST204\); \d+ errors/,
+  );
+});
+
 test('a node with several errors of one code affects the Services of each', async () => {
   const report = await reported(given => given.rules('node-b').deleteAll('-j KUBE-SERVICES'));
   expect(table(report, {...plain, width: Infinity})).toContain(

@@ -53,7 +53,7 @@ function isDrained({kind, actual}: Symptom): boolean {
 
 /** kube-proxy corrects weights in its first sync alone, and before 1.26 never (kubernetes#108319). */
 function addAgain({actual}: Symptom, minor: number): string {
-  const server = actual.map(({text}) => text.replace(/^-a (.*) -r (\S+) .*$/, '-d $1 -r $2')).find(text => text.startsWith('-d '));
+  const server = actual.map(({text}) => text.replace(/^-a (.*) -r \S+ .*$/, '-d $1 -r ENDPOINT')).find(text => text.startsWith('-d '));
   const restart =
     minor < 26
       ? 'A restart of kube-proxy before 1.26 keeps the weight 0 (kubernetes#108319).'

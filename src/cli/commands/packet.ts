@@ -6,7 +6,7 @@ import {inGroup, namespaceNames, outputFlag, outputFlags, quietFlag, sourceFlags
 import type {NodeSourceFlags} from '../../run/nodes/node-source.ts';
 import {askNodes, notAmong, type PacketFlags, startNode, withPrintedPorts} from '../../run/packet/packet-flags.ts';
 import {kubeProxyTrouble} from '../../checks/kube-proxy.ts';
-import {isRulesAlone} from '../../model/snapshot.ts';
+import {isRulesAlone, notInBundle} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/renderer.ts';
 import {packetRenderers} from '../../render/table/packet.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
@@ -67,6 +67,9 @@ export default class PacketCommand extends BaseCommand {
         if (log !== null) process.stderr.write(`${escapeText(`kube-proxy: ${log}`)}\n`);
       }
     const answers = askNodes(flags, {...snapshot, nodes}, name => start === null || name === start);
-    return {answers, unread: start === null || answers.length > 0 ? [] : [notAmong(flags.source, start)]};
+    const absent = (flags.node ?? [])
+      .filter(name => !nodes.some(node => node.name === name))
+      .map(name => `${name}: ${snapshot.unread?.find(one => one.name === name)?.reason ?? notInBundle}`);
+    return {answers, unread: start === null || answers.length > 0 ? absent : [...absent, notAmong(flags.source, start)]};
   }
 }
