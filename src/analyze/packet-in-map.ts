@@ -7,11 +7,11 @@ import {
   oldestCilium,
   readCilium,
 } from '../expect/cilium/cilium-node.ts';
+import {nodeNamesByAddress} from '../expect/api-index.ts';
 import {unspecified} from '../expect/cilium/promised-frontends.ts';
 import {isLoopback} from '../expect/node-context.ts';
-import {canonicalAddress, contains, parseAddress, parseCidr} from '../model/address.ts';
+import {contains, parseAddress, parseCidr} from '../model/address.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
-import {once} from '../model/once.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {frontendKey} from '../parse/cilium/agent-table.ts';
 import type {MapEntry} from '../parse/cilium/lb-map.ts';
@@ -86,14 +86,9 @@ function entryFor({destination, port, protocol, family}: PacketQuery, {map, sett
   };
   if (map.has(frontendKey(destination, {port, protocol, isInternal: false}))) return at(destination);
   if (!isInside) return map.get(frontendKey(destination, {port: 0, protocol: 'ANY', isInternal: false})) ?? null;
-  const isOfNode = isLoopback(destination) || nodeAddresses(api).has(destination);
+  const isOfNode = isLoopback(destination) || nodeNamesByAddress(api).has(destination);
   return isOfNode && settings.hasSocketLB ? at(unspecified[family]) : null;
 }
-
-const nodeAddresses = once(
-  ({nodes}: ApiObjects): ReadonlySet<string | null> =>
-    new Set((nodes ?? []).flatMap(({status}) => (status?.addresses ?? []).map(({address}) => canonicalAddress(address ?? '')))),
-);
 
 function outcomesOf(
   entry: MapEntry,
@@ -111,7 +106,8 @@ function outcomesOf(
   const admitted = asked.isInside || isAdmitted(entry, query.source, state);
   if (admitted === null) return ended('undecided', "the source ranges in the kernel's map were not read");
   if (!admitted) return ended('drop', `the source ranges of ${entry.key} in the kernel's map do not admit ${query.source}`);
-  if (entry.count === 0) return [{...noBackend(entry, state), path: [slotRule(entry, '0 backends')]}];
+  if (entry.count === 0)
+    return ended(state.settings.dropsWithoutBackend ? 'drop' : 'reject', `${entry.key} in the kernel's map has no backend`);
   if (!asked.isInside && entry.flags.includes('non-routable'))
     return ended('drop', `Cilium serves ${entry.key} inside the cluster alone (non-routable)`);
   return [...sharesOf(entry)].map(([name, share]) => slotOutcome(entry, query, {name, share, asked}));
@@ -134,11 +130,6 @@ function slotOutcome(
       ? outcome
       : explainUnserved(outcome, query.entry, {...query, isLocal: false});
   return {reason: 'policies of Cilium, which may drop it, were not walked', ...told};
-}
-
-function noBackend({key}: MapEntry, {settings}: CiliumState): PacketOutcome {
-  const verdict = settings.dropsWithoutBackend ? 'drop' : 'reject';
-  return end(verdict, `${key} in the kernel's map has no backend`);
 }
 
 function end(verdict: PacketOutcome['verdict'], reason: string): PacketOutcome {

@@ -49,7 +49,7 @@ export const causeBlocks = once((findings: readonly Finding[]): readonly Finding
     const first = causeOf.get(group) ?? group;
     if (done.has(first)) continue;
     const own = alike.get(likeness(first)) ?? [first];
-    const areEnough = own.length >= minAlike || (own.length > 1 && (first.nodes.length === 0 || haveOneRule(own) || areOfService(own)));
+    const areEnough = own.length >= minAlike || (own.length > 1 && (first.nodes.length === 0 || areOne(own)));
     const merged = areEnough && first.finding.service !== undefined && !older.has(first) ? own : [first];
     for (const each of merged) done.add(each);
     const shown = nodesOfOlder.get(first) ?? first;
@@ -260,17 +260,11 @@ function rulesOf({finding: {code, actual = []}}: FindingGroup): string {
   return JSON.stringify(actual.length === 0 ? code : actual);
 }
 
-function haveOneRule(groups: readonly FindingGroup[]): boolean {
-  const rules = groups.map(({finding: {actual = []}}) => JSON.stringify(actual));
-  return rules[0] !== '[]' && rules.every(text => text === rules[0]);
-}
-
-/** Whether they are one fault of a Service, which several of its ports or endpoints show. */
-function areOfService(groups: readonly FindingGroup[]): boolean {
-  const keys = groups.map(({finding: {service, port, entry, variant}}) =>
-    JSON.stringify([service, port !== undefined, entry?.kind, entry?.address, variant]),
-  );
-  return keys.every(key => key === keys[0]);
+/** Whether one rule is what all of them found, or they are one fault of a Service, which several of its ports or endpoints show. */
+function areOne(groups: readonly FindingGroup[]): boolean {
+  const isSame = (of: (finding: Finding) => unknown): boolean => new Set(groups.map(({finding}) => JSON.stringify(of(finding)))).size === 1;
+  if ((groups[0]?.finding.actual ?? []).length > 0 && isSame(({actual}) => actual)) return true;
+  return isSame(({service, port, entry, variant}) => [service, port !== undefined, entry?.kind, entry?.address, variant]);
 }
 
 /** The address of an endpoint. */

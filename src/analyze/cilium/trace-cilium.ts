@@ -1,5 +1,5 @@
 import {ofPort} from '../../model/finding.ts';
-import {allowedBackends, isServedHere, type PromisedFrontend, unspecified} from '../../expect/cilium/promised-frontends.ts';
+import {allowedBackends, isServedHere, type PromisedFrontend} from '../../expect/cilium/promised-frontends.ts';
 import {podOf} from '../../model/endpoint.ts';
 import type {RuleText} from '../../model/ruleset.ts';
 import type {EndpointTrace, EntryTrace, PortTrace} from '../../model/service-trace.ts';
@@ -42,10 +42,9 @@ function entryTrace(compared: ComparedPort, frontend: PromisedFrontend, table: A
       end: {verdict: 'passed', rule: null, reason: 'the agent does not have it'},
     };
   const agent = {...agentRule(own, frontend.key), to: "agent's table"};
-  // A node port is in the map at each address: one that differs is shown, if there is one.
+  // A node port is in the map at each address, after its own key: one that differs is shown, if there is one.
   const keys = keysInMap(own, node.state, table);
-  const atNode = keys.filter(key => keys.length === 1 || !isUnspecified(key));
-  const traces = atNode.map((key): EntryTrace => {
+  const traces = (keys.length === 1 ? keys : keys.slice(1)).map((key): EntryTrace => {
     const known = node.state.map.get(key);
     // Nodes whose entries differ in the node's address alone have the same path.
     const inMap = known === undefined ? null : {...known, key: frontend.key};
@@ -71,10 +70,6 @@ function clientOf({port, promised}: ComparedPort, {entry, isInternal}: PromisedF
   if (entry.kind === 'loadBalancerIP' && port.sourceRanges.length > 0) return sourceNames.allowed;
   const hasTwo = promised.some(other => other.isInternal && other.entry === entry);
   return hasTwo || entry.kind !== 'nodePort' ? sourceNames.outside : 'any client';
-}
-
-function isUnspecified(key: string): boolean {
-  return key.startsWith(`${unspecified.IPv4}:`) || key.startsWith(`[${unspecified.IPv6}]:`);
 }
 
 function agentRule({type, backends}: AgentFrontend, key: string): RuleText {

@@ -2,6 +2,7 @@ import type {Address, Family} from '../../model/address.ts';
 import {type EndpointSliceObject, headlessLabel, type NodeObject, type ServiceObject} from '../../model/api-objects.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
 import {uniqueBy} from '../../model/lists.ts';
+import {matchesRequirement, selectorParts} from '../../model/label-selector.ts';
 import type {ProxyVersion} from '../../model/proxy-config.ts';
 import type {Entry, ServicePort} from '../../model/service-port.ts';
 import {type AgentBackend, frontendKey, usedBackends} from '../../parse/cilium/agent-table.ts';
@@ -103,7 +104,7 @@ export function isServedHere({metadata}: ServiceObject, {object}: CiliumNode): b
   if (selector === undefined && name === undefined) return true;
   const labels = object?.metadata.labels;
   if (labels === undefined) return null;
-  return selector === undefined ? labels['service.cilium.io/node'] === name : matchesSelector(selector, labels);
+  return selector === undefined ? labels['service.cilium.io/node'] === name : isSelected(selector, labels);
 }
 
 /** The endpoints of a Service port as this Cilium reads them, with the conditions that it takes them for. */
@@ -238,27 +239,9 @@ function withHints(promised: Allowed, {endpoints, node}: PromiseInput): Allowed 
   return {...promised, choices: [...promised.choices, ...narrowed]};
 }
 
-type Labels = Readonly<Record<string, string>>;
-
-/** Whether labels match a selector as kubectl writes it (`pool in (blue, green),!old`); null for a form that is not known. */
-function matchesSelector(selector: string, labels: Labels): boolean | null {
-  const requirements = selector.split(/,(?![^(]*\))/).map(text => text.trim());
-  const results = requirements.filter(text => text !== '').map(text => matchesRequirement(text, labels));
-  return results.includes(false) ? false : results.includes(null) ? null : true;
-}
-
-function matchesRequirement(text: string, labels: Labels): boolean | null {
-  const [, key = '', operator, list = ''] = /^(\S+)\s+(in|notin)\s*\(([^)]*)\)$/.exec(text) ?? [];
-  if (operator !== undefined) {
-    const isListed = list
-      .split(',')
-      .map(value => value.trim())
-      .includes(labels[key] ?? '');
-    // A node without the label is in no list.
-    return operator === 'in' ? labels[key] !== undefined && isListed : labels[key] === undefined || !isListed;
-  }
-  const [, name = '', sign, value = ''] = /^([^\s=!]+)\s*(==?|!=)\s*(\S*)$/.exec(text) ?? [];
-  if (sign !== undefined) return (labels[name] === value) === (sign !== '!=');
-  const [, not, exists] = /^(!?)\s*([^\s=!<>()]+)$/.exec(text) ?? [];
-  return exists === undefined ? null : (labels[exists] !== undefined) === (not === '');
+/** Whether labels match the selector in an annotation; null for a form that is not known. */
+function isSelected(selector: string, labels: Readonly<Record<string, string>>): boolean | null {
+  const parts = selectorParts(selector).filter(({part}) => part !== '');
+  if (parts.some(({requirement}) => requirement !== null && !matchesRequirement(labels, requirement))) return false;
+  return parts.some(({requirement}) => requirement === null) ? null : true;
 }

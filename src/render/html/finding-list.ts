@@ -92,7 +92,7 @@ function blockHtml({block, alike, effects}: ListedBlock, isOpen: boolean, places
 <summary>${titleHtml(finding)}${what === '' ? '' : `: ${what}`}${onNodes(finding, nodes)}${after}</summary>
 <div>
 ${isOne && first !== undefined ? html`<div class="finding" ${dataOf(first, places)} id="${first.id}">${bodyHtml({item: first, above: null, texts: blockTexts(block), whom: whomHtml(block, places)}, places)}</div>` : nothing}
-${isOne ? nothing : html`${whomHtml(block, places)}${nodesOf(nodes, places)}${remedyHtml(block)}<p>${docsLink(finding)}</p>${alike.map(each => findingHtml(each, {isOpen: false, above: block, sharedNodes: nodes}, places))}`}
+${isOne ? nothing : html`${whomHtml(block, places)}${nodesOf(nodes, places)}${remedyHtml(block)}<p>${docsLink(finding)}</p>${alike.map(each => findingHtml(each, {isOpen: isOpen && alike.length === 2, above: block, sharedNodes: nodes}, places))}`}
 ${
   effects.length === 0
     ? nothing

@@ -49,7 +49,7 @@ export const checkPage: Renderer = (report, options) => {
 function pathsHtml({drawn, hidden}: {readonly drawn: readonly DrawnPath[]; readonly hidden: number}, report: Report): Html {
   if (drawn.length === 0) return nothing;
   return template`<section id="paths"><h2>Packet paths</h2>
-<p class="note">Of Services with errors or warnings, on the nodes with these findings.${hidden === 0 ? '' : ` ${hidden} more such Services are not drawn; svc-trace trace shows them.`}</p>
+<p class="note">Of Services with errors or warnings, on the nodes with these findings${hidden === 0 ? '' : `; svc-trace trace draws those of ${plural(hidden, 'more Service')}`}.</p>
 ${drawn.map(path => pathHtml(path, report, {all: false}))}
 </section>`;
 }

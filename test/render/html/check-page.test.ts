@@ -217,7 +217,7 @@ describe('a big report', () => {
       '3725 more Services with findings not shown; -v shows them',
       '80 more groups of nodes not shown; -v shows them',
       'Not shown: 4800 more of ST202. -v lists all, and so does -o json.',
-      'Of Services with errors or warnings, on the nodes with these findings. 4976 more such Services are not drawn; svc-trace trace shows them.',
+      'Of Services with errors or warnings, on the nodes with these findings; svc-trace trace draws those of 4976 more Services.',
     ]);
     expect(page.match(/class="path"/g)).toHaveLength(24);
     expect(page).toContain('188 more endpoints');
