@@ -317,7 +317,8 @@ export function groupFindings(findings: readonly Finding[]): readonly FindingGro
   const groups = new Map<string, {finding: Finding; nodes: Set<string>; commands: string[]; members: Finding[]}>();
   for (const finding of findings) {
     const {code, severity, service, port, entry, endpoint, family, node} = finding;
-    const message = node === undefined ? finding.message : finding.message.replaceAll(node, '\0');
+    // The node of a pod is that of the pod, also where it is the node of the finding.
+    const message = node === undefined ? finding.message : finding.message.replaceAll(node, '\0').replace(/(\(pod \S+ on )\0/, `$1${node}`);
     const key = JSON.stringify([code, severity, service, port, entry, endpoint, family, message]);
     const group = groups.get(key) ?? {finding, nodes: new Set(), commands: [], members: []};
     groups.set(key, group);

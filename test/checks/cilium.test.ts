@@ -402,9 +402,16 @@ test('ST803: an entry for all ports is at an address of the node, and not at one
   expect(at('192.0.2.10')).toEqual([]);
 });
 
+test('entries of node ports are not called left over where it was not read at which addresses node ports are served', () => {
+  const tables = given(({files}) => (files['db-show-node-addresses.txt'] = undefined));
+  expect(tables.texts()).toEqual([containing('ST902 warning IPv4 was not checked on node-a')]);
+  tables.map['172.18.0.2:30099/TCP'] = ['NodePort', '10.1.0.1:8080'];
+  expect(tables.texts()).toContainEqual(containing('1 entry that the agent does not have: 172.18.0.2:30099/TCP'));
+});
+
 test('ST804: a slot has no backend', () => {
   const found = withMap(map => (map[clusterIP] = ['ClusterIP', '10.1.0.1:8080', 'backend 12 not found'])).findings();
-  expect(found).toMatchObject([{code: 'ST804', message: containing('1 of 2 slots')}]);
+  expect(found).toMatchObject([{code: 'ST804', message: containing('leads to no backend: its connections are dropped')}]);
   const counted = given();
   const file = 'bpf-lb-list-frontends.json';
   counted.files[file] = (counted.printed()[file] ?? '').replace('0 2[0] (0)', '0 5[0] (0)');

@@ -492,6 +492,13 @@ test('a pod that several Services lack, or have at another address, is named onc
   );
 });
 
+test('a pod that all nodes lack is one cause of all, also on the node of the pod', async () => {
+  const given = await scenario();
+  for (const node of ['node-a', 'node-b', 'node-c']) given.rules(node).deleteAll('shop/sticky:http -> 10.244.12.4:8080');
+  const [cause] = causesOf(diagnose(given.snapshot(), {toolVersion: '0.0.0'}), undefined);
+  expect(cause?.message).toBe('shop/sticky on node-a, node-b, node-c: pod web-3 gets no traffic');
+});
+
 test('a node with several errors of one code affects the Services of each', async () => {
   const report = await reported(given => given.rules('node-b').deleteAll('-j KUBE-SERVICES'));
   expect(table(report, {...plain, width: Infinity})).toContain(

@@ -131,7 +131,7 @@ function entryFaults(entry: MapEntry, frontend: AgentFrontend): readonly Fault[]
       return {key, endpoint: name, ...faultOf(name, backend)};
     });
   const lost = (at: string): string =>
-    `${empty} of ${count} slots of the kernel's map at ${at} lead to no backend: their connections are dropped`;
+    `${empty} of ${count} slots of the kernel's map at ${at} ${empty === 1 ? 'leads to no backend: its' : 'lead to no backend: their'} connections are dropped`;
   return [
     ...faults,
     ...(empty === 0 ? [] : [{key, kind: 'slot-without-backend' as const, text: lost}]),
@@ -204,7 +204,11 @@ function flagFaults({key, address, flags, backends}: MapEntry, frontend: AgentFr
 /** Entries that no frontend of the agent explains. */
 function leftEntries({state, family, own, keys}: MapCase): readonly Symptom[] {
   const expected = new Set([...keys.values()].flat());
-  const left = [...state.map.values()].filter(({key, address}) => !expected.has(key) && address.includes(':') === (family === 'IPv6'));
+  // Where it is not known at which addresses node ports are served, any may be one.
+  const anywhere = family === 'IPv6' ? '[::]:' : '0.0.0.0:';
+  const isExplained = (key: string): boolean =>
+    expected.has(key) || (state.nodePortAddresses === null && expected.has(key.replace(/^.*:(?=\d+\/)/, anywhere)));
+  const left = [...state.map.values()].filter(({key, address}) => address.includes(':') === (family === 'IPv6') && !isExplained(key));
   const onNode = left.filter(({port, address}) => port === 0 && own.has(address));
   const others = left.filter(({port}) => port !== 0);
   const served = others.filter(({count}) => count > 0);
