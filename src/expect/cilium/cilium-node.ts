@@ -6,6 +6,7 @@ import {namespacedName} from '../../model/text.ts';
 import {fileText, type ApiObjects, type NodeDump} from '../../model/snapshot.ts';
 import {
   type AgentFrontend,
+  type AgentStatus,
   type AgentVersion,
   parseAgentStatus,
   parseNodePortAddresses,
@@ -15,13 +16,9 @@ import {type MapEntry, parseLbMap, parseMapRanges} from '../../parse/cilium/lb-m
 import {podsOnNode} from '../api-index.ts';
 
 /** What was read of a node's Cilium. */
-export interface CiliumState {
+export interface CiliumState extends Pick<AgentStatus, 'apiTrouble' | 'trouble'> {
   readonly version: AgentVersion;
   readonly settings: CiliumSettings;
-  /** Null if it is not known. */
-  readonly apiTrouble: string | null;
-  /** What the agent says, if it says that it fails. */
-  readonly trouble: string | null;
   readonly frontends: readonly AgentFrontend[];
   readonly map: ReadonlyMap<string, MapEntry>;
   /** By the id of an entry; null if they were not read. */
@@ -31,15 +28,9 @@ export interface CiliumState {
 }
 
 /** The settings that decide which frontends there are; null for what is not known. */
-interface CiliumSettings {
+interface CiliumSettings extends Pick<AgentStatus, 'hasAffinity' | 'hasHostPorts' | 'nodePorts' | 'hasExternalIPs' | 'hasSocketLB'> {
   /** Cilium serves what kube-proxy would; else cluster IPs, and addresses of load balancers in part. */
   readonly replacesKubeProxy: boolean | null;
-  readonly hasAffinity: boolean;
-  readonly hasHostPorts: boolean;
-  readonly nodePorts: readonly [number, number];
-  readonly hasExternalIPs: boolean;
-  /** Connections of pods and of the node itself are translated when they are opened. */
-  readonly hasSocketLB: boolean;
   /** What is sent to a frontend without backends is dropped, and not refused. */
   readonly dropsWithoutBackend: boolean;
   readonly checksRanges: boolean;
@@ -91,11 +82,10 @@ export function readCilium(node: NodeDump, api: ApiObjects): CiliumState | strin
   if (frontends.length === 0 && map.size > 0)
     return "the agent's table has no Service while the kernel's map has some: the agent is starting";
   return {
+    ...status,
     version,
     frontends,
     map,
-    apiTrouble: status.apiTrouble,
-    trouble: status.trouble,
     settings: settingsOf(api, {status, frontends}),
     ranges: parseMapRanges(fileText(node, 'bpf-lb-list-source-ranges.json')),
     nodePortAddresses: parseNodePortAddresses(fileText(node, 'db-show-node-addresses.txt')),
@@ -111,23 +101,17 @@ function whyMissing({missing = []}: NodeDump, files: readonly string[]): string 
     .join('; ');
 }
 
-interface AgentReading {
-  readonly status: ReturnType<typeof parseAgentStatus>;
-  readonly frontends: readonly AgentFrontend[];
-}
-
-function settingsOf({configMaps, services}: ApiObjects, {status, frontends}: AgentReading): CiliumSettings {
+function settingsOf(
+  {configMaps, services}: ApiObjects,
+  {status, frontends}: {readonly status: AgentStatus; readonly frontends: readonly AgentFrontend[]},
+): CiliumSettings {
   const data = dataOf(configMaps);
   const setting = (name: string): boolean | null => isOn(data, name);
   // Helm always writes both; the agent serves both unless it is told not to.
   const family = (name: string): boolean | null => (data === undefined ? null : data[name] === undefined || setting(name));
   return {
+    ...status,
     replacesKubeProxy: status.replaces ?? setting('kube-proxy-replacement'),
-    hasAffinity: status.hasAffinity,
-    hasHostPorts: status.hasHostPorts,
-    hasExternalIPs: status.hasExternalIPs,
-    hasSocketLB: status.hasSocketLB,
-    nodePorts: status.nodePorts,
     dropsWithoutBackend: data?.['service-no-backend-response'] === 'drop',
     checksRanges: data?.['enable-svc-source-range-check'] === undefined || setting('enable-svc-source-range-check') === true,
     usesTopology: setting('enable-service-topology'),

@@ -105,6 +105,7 @@ export interface AgentStatus {
   readonly hasAffinity: boolean;
   readonly hasHostPorts: boolean;
   readonly hasExternalIPs: boolean;
+  /** Connections of pods and of the node itself are translated when they are opened. */
   readonly hasSocketLB: boolean;
   /** Without replacement too, up to 1.18. */
   readonly servesNodePorts: boolean;
