@@ -27,7 +27,8 @@ export function readNodeFacts(node: NodeDump, api: ApiObjects): {readonly facts:
   );
   const parsed = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '[]');
   const interfaces = parsed ?? [];
-  const own = interfaces.flatMap(({addresses}) => addresses);
+  const listed = fileText(node, 'local-addresses').split('\n');
+  const own = parsed?.length ? interfaces.flatMap(({addresses}) => addresses) : listed.filter(line => line !== '');
   const facts = {
     name: node.name,
     hostIPs,

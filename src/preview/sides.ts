@@ -4,12 +4,13 @@ import {forwardingOff} from '../analyze/outcomes/kernel-obstacle.ts';
 import {withBound, type WrittenSide, writtenSide} from '../analyze/expected-side.ts';
 import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {droppedRanges} from '../expect/nftables/base-chains.ts';
+import {expectIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import {proxyTableId} from '../expect/nftables/expected-table.ts';
 import {keptWith, once, onceAsked} from '../model/once.ts';
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
 import {listChain} from '../analyze/iptables/chain-texts.ts';
 import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';
-import {type Family, parseCidr} from '../model/address.ts';
+import {families, type Family, parseCidr} from '../model/address.ts';
 import type {NftChains, NftRuleset, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
 import type {PreviewOutcome, PreviewSettings} from '../model/preview.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
@@ -19,7 +20,7 @@ import type {ConnectionOutcome, Environment, Outcome, Packet} from '../trace/pac
 import {isShownByIptables, walkConnection, walkSide} from '../trace/side.ts';
 import type {Intervals} from '../model/intervals.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
-import {hostFacts, type IpvsState, readIpvsState} from '../analyze/ipvs/ipvs-state.ts';
+import {boundOf, hostFacts, type IpvsState, readIpvsState} from '../analyze/ipvs/ipvs-state.ts';
 import type {IpSet} from '../parse/ipvs/ipset-save.ts';
 import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {resolveNftVersion} from '../analyze/nftables/resolve-nft-version.ts';
@@ -285,7 +286,7 @@ export interface NodeSetup extends NodeData {
   /** All ipsets of the node. */
   readonly sets: () => ReadonlyMap<string, IpSet>;
   readonly ipvs: () => IpvsState;
-  /** The addresses bound to kube-ipvs0. */
+  /** The addresses bound to kube-ipvs0. Where they were not read, they are taken to be as expected, as `check` does. */
   readonly bound: () => readonly string[];
   /** The node without kube-ipvs0. */
   readonly hostFacts: () => NodeFacts;
@@ -302,10 +303,14 @@ export function nodeSetup({node, api, view, overrides}: NodeSetupInput): NodeSet
   const ipvs = onceAsked(() => readIpvsState(node));
   const {config: given} = resolveProxyConfig(node, api, overrides, () => seenConfig(node, dumps.current, nft));
   const facts = nodeFacts(node, api);
-  const base = {node, api, view, facts, dumps, nft, ipvs, sets: onceAsked(() => ipsetsOf(node)), bound: () => ipvs().bound ?? []};
+  const base = {node, api, view, facts, dumps, nft, ipvs, sets: onceAsked(() => ipsetsOf(node))};
   const config = resolvedConfig({...base, config: given});
   const own = (): NodeFacts => hostFacts(facts, ipvs(), servedInAnyFamily({view, config}), config.version.value);
-  return {...base, config, hostFacts: onceAsked(own)};
+  const ownFacts = onceAsked(own);
+  const boundAsExpected = (family: Family): readonly string[] =>
+    boundOf(expectIpvs({view, config, facts: ownFacts(), family, bound: []}), ipvs());
+  const bound = onceAsked(() => ipvs().bound ?? (config.mode.value === 'ipvs' ? families.flatMap(boundAsExpected) : []));
+  return {...base, config, hostFacts: ownFacts, bound};
 }
 
 function resolvedConfig(data: NodeData): ProxyConfig {

@@ -125,17 +125,16 @@ function addressesElsewhere(node: NodeDump): readonly string[] {
  */
 export function hostFacts(facts: NodeFacts, state: IpvsState, ports: readonly ServicePort[], version: KubeProxyVersion): NodeFacts {
   const bound = new Set(state.bound ?? []);
-  if (facts.allAddresses) {
+  if (facts.allAddresses && state.local === null) {
     const own = sparesOtherInterfaces(version) ? state.elsewhere : facts.addresses.filter(address => !bound.has(address));
     return {...facts, addresses: own};
   }
   const nodePorts = new Set(ports.flatMap(({nodePort}) => (nodePort === 0 ? [] : [nodePort])));
   const seen = addressesWithNodePorts(state, nodePorts).filter(address => !bound.has(address));
   const primary = families.flatMap(family => facts.hostIPs.find(address => familyOf(address) === family) ?? []);
-  const rest = facts.addresses.filter(address => !facts.hostIPs.includes(address));
   const spared = sparesOtherInterfaces(version) ? sparedAddresses(state, ports) : [];
   // Other addresses of the Node object, such as an external address, may be on no interface.
-  return {...facts, addresses: [...new Set([...primary, ...seen, ...spared, ...rest])]};
+  return {...facts, addresses: [...new Set([...primary, ...seen, ...spared, '127.0.0.1', '::1'])]};
 }
 
 function addressesWithNodePorts({servers}: IpvsState, nodePorts: ReadonlySet<number>): readonly string[] {

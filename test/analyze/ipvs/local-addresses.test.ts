@@ -1,5 +1,8 @@
 /** A node whose kube-proxy has no `ip`, as upstream's image: which addresses it has is known, and not on which interface. */
 import {expect, test} from 'vitest';
+import type {Snapshot} from '../../../src/model/snapshot.ts';
+import {askNodes} from '../../../src/run/packet/packet-flags.ts';
+import {previewOf} from '../../preview/previews.ts';
 import {type Scenario, scenario} from '../../scenario.ts';
 
 const capture = 'ipvs/1.36';
@@ -20,6 +23,23 @@ test('it is checked, and finds what it finds where the interface is known', asyn
   expect(whole.snapshot().nodes[0]?.files).not.toContain('addresses.json');
   const given = await withoutIp();
   expect(given.summaries()).toEqual(whole.summaries());
+});
+
+test('packets are answered, and a preview made, as where the interface is known', async () => {
+  const [whole, given] = [(await scenario(capture)).snapshot(), (await withoutIp()).snapshot()];
+  const changesIn = (snapshot: Snapshot) => previewOf(snapshot, {mode: 'nftables'}, snapshot.api, {nodes: ['node-a']}).changes;
+  expect(changesIn(whole)).not.toEqual([]);
+  expect(changesIn(given)).toEqual(changesIn(whole));
+  const flow = {source: '10.244.11.4', destination: '10.96.1.1', port: '80', node: ['node-a']};
+  const outcomesIn = (snapshot: Snapshot) => askNodes(flow, snapshot).map(({outcomes}) => outcomes);
+  expect(outcomesIn(given)).toEqual(outcomesIn(whole));
+});
+
+test('where nothing lists addresses, a preview takes them to be as expected', async () => {
+  const [whole, given] = [(await scenario(capture)).snapshot(), await withoutIp()];
+  given.file('node-a', 'local-addresses', null);
+  const changesIn = (snapshot: Snapshot) => previewOf(snapshot, {mode: 'nftables'}, snapshot.api, {nodes: ['node-a']}).changes;
+  expect(changesIn(given.snapshot())).toEqual(changesIn(whole));
 });
 
 test('the address of a Service that no interface has is missing from kube-ipvs0', async () => {
