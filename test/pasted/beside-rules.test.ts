@@ -338,6 +338,20 @@ test('POSTROUTING that is whole and does not lead to KUBE-POSTROUTING is told', 
   expect(said(text(flannel).replace('-S', '-S | grep -v cali'))).toBe('');
 });
 
+test('the rule of kube-proxy up to 1.1 in POSTROUTING masquerades, and no clusterCIDR is told where somebody complains of nodes', () => {
+  const old = '-A POSTROUTING -m mark --mark 0x4d415351 -j MASQUERADE';
+  const cluster = '-A KUBE-SERVICES -d 10.96.3.3/32 -p tcp -m comment --comment "shop/web: cluster IP" -m tcp --dport 80';
+  const text = (complaint: string, ...rules: readonly string[]) =>
+    [complaint, '# iptables-save -t nat', '*nat', ':POSTROUTING ACCEPT [0:0]', ':KUBE-SERVICES - [0:0]', old, ...rules, 'COMMIT', ''].join(
+      '\n',
+    );
+  const jump = `${cluster} -j KUBE-SVC-4N57TFCL4MD7ZTDA`;
+  const nodes = 'Nodes can only reach pods of their own.';
+  expect(said(text(nodes, jump))).toMatch(/^no rule marks what comes to cluster IPs for masquerading: kube-proxy has no clusterCIDR/);
+  expect(said(text('All is well.', jump))).toBe('');
+  expect(said(text(nodes, `${cluster} ! -s 10.244.0.0/16 -j KUBE-MARK-MASQ`, jump))).toBe('');
+});
+
 test('a chain of nftables whose policy drops what pods send is told', () => {
   const table = (...rules: readonly string[]) =>
     `table inet fw {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n${rules.map(rule => `\t\t${rule}\n`).join('')}\t}\n}\n`;

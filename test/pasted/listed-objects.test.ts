@@ -137,6 +137,31 @@ describe('objects as YAML, without rules', () => {
     expect(noDump(objects(''))).toContain('is neither');
   });
 
+  test('are compared with a Service that is described, and with no pod of its name', () => {
+    const described = (port: string, ...rest: readonly string[]) => ['Name: db', 'Namespace: shop', ...rest, `Port:   ${port}  5432/TCP`];
+    const endpoints = [
+      '',
+      'kind: Endpoints',
+      'metadata:',
+      '  name: db',
+      'subsets:',
+      '- addresses: [{ip: 192.0.2.7}]',
+      '  ports: [{port: 5432}]',
+    ];
+    const lacks = 'port sql of shop/db has no endpoint: the ports of its endpoints are without a name';
+    expect(said(...described('sql', 'IP: 10.96.3.3'), ...endpoints)).toContain(lacks);
+    expect(said(...described('<unset>', 'IP: 10.96.3.3'), ...endpoints)).not.toContain('has no endpoint');
+    expect(said(...described('sql', 'Node: w1', 'IP: 10.244.1.3'), ...endpoints)).not.toContain('has no endpoint');
+  });
+
+  test('show pods without the port that a slice beside theirs has, and no Service without ports', () => {
+    const slice = (id: string, ports: string, address: string) => `web-${id}   IPv4   ${ports}   ${address}   9m`;
+    const heading = 'NAME        ADDRESSTYPE   PORTS     ENDPOINTS    AGE';
+    const without = slice('b2c3d', '<unset>', '10.244.1.5');
+    expect(said(heading, slice('x7k2p', '8080', '10.244.1.4'), without)).toContain('10.244.1.5 of web has no port (<unset>): no container');
+    expect(said(heading, without)).not.toContain('<unset>');
+  });
+
   test('show a selector that matches no pod of the text', () => {
     const objects = (app: string, namespace = '') =>
       Buffer.from(

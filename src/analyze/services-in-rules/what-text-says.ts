@@ -55,6 +55,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
       ...beyondRules(node, {lines, listed, traces, rulesets}),
       ...rulesets.flatMap(unmetRules),
       ...rulesets.flatMap(notMasqueraded),
+      ...rulesets.flatMap(ruleset => withoutClusterCIDR(ruleset, lines)),
       ...(nft === null ? lackedJump(lines, rulesets) : unmetNftRules(nft)),
       ...(nft === null && servers.servers.length === 0 ? unshownNat(lines, rulesets) : []),
     ]),
@@ -356,8 +357,27 @@ function notMasqueraded({tables}: Ruleset): string | readonly string[] {
   const base = chains?.get('POSTROUTING');
   const isOfKubeProxy = chains?.has('KUBE-SERVICES') === true || chains?.has('KUBE-POSTROUTING') === true;
   if (base?.complete !== true || base.ruleCount === 0 || !isOfKubeProxy) return [];
-  // A chain of another program may lead there.
-  const leads = base.rules().some(({target}) => target !== null && !/^(?:ACCEPT|RETURN|MASQUERADE|SNAT|MARK|LOG)$/.test(target.name));
+  // A chain of another program may lead there. Up to 1.1 kube-proxy has its rule here.
+  const leads = base
+    .rules()
+    .some(
+      ({target, text}) =>
+        target !== null && (!/^(?:ACCEPT|RETURN|MASQUERADE|SNAT|MARK|LOG)$/.test(target.name) || text.includes('--mark ')),
+    );
   if (leads) return [];
   return 'POSTROUTING of table nat does not lead to KUBE-POSTROUTING: packets that need it are not masqueraded, and their answers may not come back through this node';
 }
+
+/** Cluster IPs for which nothing is marked, where somebody complains of nodes. The marks are in KUBE-SERVICES, and later in chains of Services. */
+function withoutClusterCIDR({tables}: Ruleset, lines: readonly string[]): string | readonly string[] {
+  const chains = tables.get('nat')?.chains;
+  const services = chains?.get('KUBE-SERVICES');
+  if (services?.complete !== true || !lines.some(line => !/^-A|\/\*/.test(line) && fromNodes.test(line))) return [];
+  const rules = [services, ...(chains?.startingWith('KUBE-SVC-') ?? [])].flatMap(chain => chain.rules());
+  const ofClusters = rules.filter(({text}) => text.includes(' cluster IP'));
+  if (ofClusters.length === 0 || ofClusters.some(({target}) => /^(?:KUBE-MARK-MASQ|MARK)$/.test(target?.name ?? ''))) return [];
+  return 'no rule marks what comes to cluster IPs for masquerading: kube-proxy has no clusterCIDR (--cluster-cidr), so that nodes and programs in their network get answers from pods of their own node alone, unless the network routes their addresses to pods and back';
+}
+
+const fromNodes =
+  /\b(?:nodes?|hosts?|master)\b[^.]*\b(?:can(?:'t|not| not| only)|unable|only (?:reach|connect|work)|time[sd]? ?out|unreachable|fails?)/i;

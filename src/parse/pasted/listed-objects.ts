@@ -221,6 +221,7 @@ export const listedIn = once((lines: readonly string[]): Listed => {
   // Of other types the column has spec.externalIPs.
   const isProgrammed = (type: string): boolean => type === 'ClusterIP' || type === 'NodePort' || (type === 'LoadBalancer' && hasNoMode());
   const withoutReady = new Set<string>();
+  const unset = new Map<string, string[]>();
   const selectors = new Map<string, string>();
   for (const {name, field} of rowsOf(lines)) {
     if (noService.test(name)) continue;
@@ -228,6 +229,7 @@ export const listedIn = once((lines: readonly string[]): Listed => {
     if (field('ADDRESSTYPE') !== '') {
       const service = name.replace(/-[a-z0-9]{5}$/, '');
       inSlices.add(service);
+      if (field('PORTS') === '<unset>' && field('ENDPOINTS') !== '<unset>') pushTo(unset, service, field('ENDPOINTS'));
       pushTo(texts, service, withPorts(field('ENDPOINTS'), field('PORTS')));
     } else if (field('ENDPOINTS') !== '') pushTo(texts, name, field('ENDPOINTS'));
     if (field('ADDRESSTYPE') === '' && field('ENDPOINTS') === '<none>') withoutReady.add(name);
@@ -272,7 +274,13 @@ export const listedIn = once((lines: readonly string[]): Listed => {
         [...selectors].filter(([name]) => empty.has(name) || (!texts.has(name) && selectors.size <= maxUnlisted)),
       ),
       ...unsliced(inSlices, new Set([...texts.keys()].filter(name => !empty.has(name)))),
-      ...misnamedPorts(objects),
+      ...misnamedPorts([...described(lines), ...objects]),
+      // A headless Service may have no ports at all.
+      ...[...unset].flatMap(([name, own]) =>
+        texts.get(name)?.some(text => /:\d+(?:,|$)/.test(text)) === true
+          ? `${someOf(own)} of ${name} has no port (<unset>): no container of that pod declares a port of the name that is its targetPort, so that it is no endpoint`
+          : [],
+      ),
       ...unmirrored(lines),
       ...failedProbes(lines),
       ...(empty.size === 0 ? [] : unreadyPods(lines)),
@@ -360,7 +368,9 @@ function described(lines: readonly string[]): readonly ListedObject[] {
     const endpoints = fields.get('Endpoints') ?? (addresses === '<none>' || (addresses === undefined && notReady !== '<none>') ? '' : null);
     // A Deployment has a selector, too.
     const isService = ['IP', 'Port', 'Endpoints'].some(field => fields.has(field));
-    return {name, clusterIPs, ports, balancers, endpoints, notReady, selector: isService ? (fields.get('Selector') ?? '') : ''};
+    const portNames = (fields.get('Port') ?? '').split(',').map(text => /^([a-z][\w-]*)\s/.exec(text)?.[1] ?? '');
+    const selector = isService ? (fields.get('Selector') ?? '') : '';
+    return {name, clusterIPs, ports, balancers, endpoints, notReady, selector, portNames};
   });
 }
 
@@ -444,11 +454,16 @@ function unmirrored(lines: readonly string[]): readonly string[] {
   });
 }
 
+/** Of two names one may be without its namespace. */
+function isSame(one: string, other: string): boolean {
+  return one === other || one.endsWith(`/${other}`) || other.endsWith(`/${one}`);
+}
+
 /** kube-proxy finds the endpoints of a port by its name. */
 function misnamedPorts(objects: readonly ListedObject[]): readonly string[] {
-  return objects.flatMap(({name, ports, portNames = []}) => {
-    const own =
-      ports.length === 0 ? [] : objects.filter(other => other.name === name && other.endpoints !== null && other.endpoints !== '');
+  return objects.flatMap(({name, clusterIPs, ports, portNames = []}) => {
+    const isEnds = (other: ListedObject): boolean => isSame(other.name, name) && other.ports.length === 0 && (other.endpoints ?? '') !== '';
+    const own = clusterIPs.length === 0 || ports.length === 0 ? [] : objects.filter(isEnds);
     const names = new Set(own.flatMap(other => other.portNames ?? []));
     const lacked = own.length === 0 ? [] : portNames.filter(port => !names.has(port));
     const text = (all: readonly string[]): string => someOf(all.map(port => (port === '' ? 'without a name' : port)));
