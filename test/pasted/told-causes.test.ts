@@ -82,6 +82,7 @@ describe('a line of another program', () => {
     ['  812 ?  Z  0:00  \\_ [iptables-restore] <defunct>', 'it hangs and writes no rules until it is started again'],
     ['`iptables -D KUBE-FORWARD -m conntrack --ctstate INVALID -j DROP`', 'answers take another way than the requests (asymmetric routes)'],
     ['After I deleted the rule for INVALID packets everything works', 'answers take another way than the requests (asymmetric routes)'],
+    ['The default FORWARD policy of iptables is DROP', 'the policy of filter/FORWARD is DROP, as the text says'],
     ['no endpoints available for service "cart"', 'cart has no ready endpoint, and the API server finds none'],
     ['Post "https://hook.shop.svc:443/x": no endpoints available for service "hook"', 'shop/hook has no ready endpoint'],
     ['error: failed to acquire lease: node "w1" pod cidr not assigned', 'the Node w1 has no podCIDR'],
@@ -279,6 +280,7 @@ describe('a client', () => {
   test.each([
     refused,
     'nc: connect to 10.96.21.23 port 80 (tcp) failed: Connection refused\n',
+    "message: 'no response: Get https://10.96.21.23: dial tcp 10.96.21.23:80: connect: connection refused'\n",
     'level=error error="Get \\"https://10.96.21.23:80/version\\": dial tcp 10.96.21.23:80: connect: connection refused"\n',
     'read udp 10.244.0.72:58074->10.96.21.23:80: connection refused\n',
     'dial tcp: lookup web on 10.96.21.23:80: dial udp 10.96.21.23:80: connection refused\n',
