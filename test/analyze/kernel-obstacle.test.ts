@@ -147,6 +147,18 @@ describe('where a rule of policy routing sends what pods send by a second uplink
     expect((await asked(fromNode, files('10.244.0.2', strict))).map(String)).toEqual(['accept,']);
   });
 
+  test.each([
+    ['lo', 'accept'],
+    ['cni0', 'drop'],
+  ])('what passes the node is filtered by the rules for what arrives where it leaves: iif %s', async (iif, verdict) => {
+    const rules = [
+      {priority: 100, src: 'all', dst: '172.18.0.12', iif, table: '101'},
+      {priority: 32_766, src: 'all', table: 'main'},
+    ];
+    const given = {...files('198.18.0.2', 1), 'ip-rules.json': JSON.stringify(rules)};
+    expect((await asked(fromNode, given)).map(([found]) => found)).toEqual([verdict]);
+  });
+
   test('loose filtering drops nothing', async () => {
     expect((await asked(fromNode, files('198.18.0.2', 2))).map(([verdict]) => verdict)).toEqual(['undecided']);
   });

@@ -363,6 +363,18 @@ const cases: readonly Case[] = [
     },
   },
   {
+    ...{code: 'ST604', title: 'strict filtering meets a rule for what comes from the interface of a pod', severity: 'error'},
+    fires: {...secondInterface, sysctls: strict, rules: [{priority: 10, src: 'all', iif: 'veth9', table: '2'}]},
+    says: 'policy rules route packets of 4 pods',
+    silent: {
+      'the rule is for another interface': {
+        ...secondInterface,
+        sysctls: strict,
+        rules: [{priority: 10, src: 'all', iif: 'eth1', table: '2'}],
+      },
+    },
+  },
+  {
     ...{code: 'ST604', title: 'a second interface for pods has no mark for answers', severity: 'warning'},
     fires: {...secondInterface, change: given => restoreMarks(given, '-A PREROUTING -p udp -j CONNMARK --restore-mark')},
     says: '"1536: from 10.244.11.5/32 lookup 2" sends the answers of 1 pod (10.244.11.5) to clients outside by eth1, while clients ask addresses of eth0',

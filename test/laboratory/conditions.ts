@@ -883,6 +883,17 @@ export const conditions: readonly Scenario[] = [
   },
   // Policy routing of other programs. No packet has an interface to leave by before it is routed, unless its socket is bound to one.
   {name: 'ip-rule-oif', load: [sh('ip rule add oif eth0 prohibit pref 60')]},
+  // The way back of what passes the node is that of an answer by the interface by which it leaves.
+  {
+    name: 'strict-rule-of-the-node',
+    load: [strict, secondUplink('iif lo to 10.244.12.0/24 pref 60')],
+    isIPv4Only: true,
+  },
+  {
+    name: 'strict-rule-of-a-pod',
+    load: [strict, secondUplink('not to 10.0.0.0/8 iif cali4 pref 60', 'rule add to 172.18.0.0/16 lookup main pref 50')],
+    isIPv4Only: true,
+  },
   {name: 'ip-rule-of-the-node-alone', load: [sh('ip rule add iif lo to 10.244.12.0/24 prohibit pref 60')]},
   {name: 'ip-rule-tos', load: [secondUplink('tos 0x10 pref 50')]},
   {name: 'ip-rule-goto', load: [secondUplink('pref 60', 'rule add from 10.244.11.0/24 goto 200 pref 50', 'rule add lookup main pref 200')]},

@@ -125,8 +125,7 @@ function podsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
   if (client === undefined) return null;
   const pods = podsHere(context, family).filter(({isExternal}) => isExternal);
   const lost = pods.slice(0, maxPods).flatMap(({address: source}) => {
-    // The kernel tests the way back as if the node itself sent there.
-    const sender = {source, iif: isStrict ? 'lo' : (usualDevice(context.facts, source) ?? 'lo')};
+    const sender = {source, iif: usualDevice(context.facts, source) ?? 'lo'};
     const other = wayBack(context.facts.network, client, sender);
     return other === null || other === dev ? [] : [{other, sender}];
   });

@@ -371,8 +371,11 @@ export function droppedOnArrival(
 ): string | null {
   const {network} = facts;
   if (source.family !== 'IPv4' || !isReversePathStrict(network, dev)) return null;
+  // The kernel tests the way of an answer that arrives by the interface by which the packet leaves (`fib_validate_source`).
+  const way = routeOf(network, destination, {source, mark, iif: dev});
+  const iif = way.kind === 'unicast' ? way.dev : 'lo';
   // Whether the mark counts, src_valid_mark says, which is not read.
-  const [back, marked] = [0, mark].map(value => routeOf(network, source, {source: destination, mark: value, iif: 'lo'}));
+  const [back, marked] = [0, mark].map(value => routeOf(network, source, {source: destination, mark: value, iif}));
   if (back === undefined || marked === undefined || back.kind !== 'unicast' || !isSame(back, marked) || back.dev === dev) return null;
   return isHome(facts, back.dev, arrivedFor) ? null : back.dev;
 }
@@ -394,8 +397,9 @@ export function arrivalOf(facts: NodeFacts, client: Address, asked: Address): st
   const usual = withUsualRules(network);
   const way = routeOf(usual, client);
   if (way.kind !== 'unicast' || !isDefaultWay(usual, way, client.family)) return null;
-  const route = routeOf(network, client, {source: asked, mark: 0, iif: 'lo'});
   const home = homeLink(facts, asked);
+  // What asks an address that no interface has goes on to pods, and the answers are not the node's own.
+  const route = routeOf(network, client, {source: asked, mark: 0, ...(home === null ? {} : {iif: 'lo'})});
   return route.kind === 'unicast' && (home === null || home === route.dev) ? route.dev : null;
 }
 
