@@ -177,46 +177,40 @@ export function limitOf(rule: NodeRule, nft: NftRuleset | null): PacketLimit | n
     const declared = nft?.tables.get(rule.table)?.others.find(one => one.startsWith(`${kind} ${name} {`));
     return declared?.replace(`${name} { `, '') ?? whole;
   });
-  const [, rate = '', unit = ''] =
-    /(?:--limit|--hashlimit-(?:upto|above)|--hashlimit|limit rate(?: over)?) (\d+)\/(s|m|h|d)/.exec(text) ?? [];
+  const [, amount = '', size, period = ''] =
+    /(?:--limit|--hashlimit(?:-upto|-above)?|limit rate(?: over)?) (\d+)(?: ?([kmg]?)b(?:ytes)?)?\/([smhd])/.exec(text) ?? [];
   const each = /--hashlimit-mode \S*srcip|--connlimit-saddr|saddr[^{}]*(?:limit rate|ct count)/.test(text) ? ' for each source' : '';
-  if (rate !== '') {
-    const [name = '', seconds = 1] = units[unit] ?? [];
-    const perSecond = Number(rate) / seconds;
+  if (amount !== '') {
+    const [name = '', seconds = 1] = units[period] ?? [];
+    const perSecond = Number(amount) / seconds;
+    // Connections get slower, and are not lost.
+    if (size !== undefined) return {text: `${amount} ${size}bytes a ${name}${each}`, isHigh: bytesOf(perSecond, size) >= 2 ** 20};
     const [, burst = '5'] = / (?:--(?:hash)?limit-burst|burst) (\d+)/.exec(text) ?? [];
     // Connections come in bursts: above what may come at once, they are lost at any lower rate.
     const isHigh = perSecond >= 50_000 || (perSecond >= 1000 && Number(burst) >= 50);
-    return {text: `${plural(Number(rate), 'packet')} a ${name}${each}`, isHigh};
-  }
-  const [, volume = '', size = '', period = ''] =
-    /(?:--hashlimit-(?:upto|above)|limit rate(?: over)?) (\d+) ?([kmg]?)b(?:ytes)?\/(s|m|h|d)/.exec(text) ?? [];
-  if (volume !== '') {
-    const [name = '', seconds = 1] = units[period] ?? [];
-    const bytes = Number(volume) * 1024 ** ['', 'k', 'm', 'g'].indexOf(size);
-    // Connections get slower, and are not lost.
-    return {text: `${volume} ${size}bytes a ${name}${each}`, isHigh: bytes / seconds >= 2 ** 20};
+    return {text: `${plural(Number(amount), 'packet')} a ${name}${each}`, isHigh};
   }
   const [, count = ''] = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text) ?? [];
-  if (count === '') return volumeOf(text) ?? quotaOf(text);
+  if (count === '') return volumeOf(text);
   // Without further flags, connlimit counts those of each source.
   const own = text.includes('--connlimit-') && !text.includes('--connlimit-daddr') ? ' for each source' : each;
   return {text: `${plural(Number(count), 'connection')} at a time${own}`, isHigh: Number(count) >= (own === '' ? 1000 : 256)};
 }
 
-/** What all packets that meet a rule of nftables may carry. */
-function quotaOf(text: string): PacketLimit | null {
-  const [, size = '', unit = ''] = /(?:^| )quota (?:over )?(\d+) (\w+)/.exec(text) ?? [];
-  if (size === '') return null;
-  return {text: `${size} ${unit} in all`, isHigh: Number(size) * 1024 ** 'bkmg'.indexOf(unit.charAt(0)) >= 2 ** 30};
-}
-
-/** What one connection may carry. */
+/** What one connection may carry, or by a quota of nftables all packets that meet the rule. */
 function volumeOf(text: string): PacketLimit | null {
+  const [, quota, measure = ''] = /(?:^| )quota (?:over )?(\d+) (\w+)/.exec(text) ?? [];
+  if (quota !== undefined) return {text: `${quota} ${measure} in all`, isHigh: bytesOf(Number(quota), measure.charAt(0)) >= 2 ** 30};
   const [, size, kind, nftKind, nftSize] =
     /(?<!! )--connbytes (\d+)(?::\d*)? --connbytes-mode (bytes|packets)|ct (?:original |reply )?(bytes|packets) >=? (\d+)/.exec(text) ?? [];
   const [count, unit = 'bytes'] = [Number(size ?? nftSize ?? 0), kind ?? nftKind];
   if (count === 0) return null;
   return {text: `${count} ${unit} a connection`, isHigh: count >= (unit === 'bytes' ? 100 * 2 ** 20 : 100_000)};
+}
+
+/** Of `k`, `m` and `g`; any other letter, or none, is for bytes. */
+function bytesOf(count: number, unit: string): number {
+  return count * 1024 ** ('kmg'.indexOf(unit || 'b') + 1);
 }
 
 const units: Readonly<Record<string, readonly [name: string, seconds: number]>> = {
