@@ -21,8 +21,8 @@ export interface Hypothesis {
 /** How kube-proxy distinguishes traffic of this node's pods from other traffic. Follows `getLocalDetectors`. */
 type LocalDetector =
   | {readonly kind: 'cidr'; readonly cidr: string}
-  | {readonly kind: 'bridge'; readonly name: string}
-  | {readonly kind: 'prefix'; readonly name: string}
+  /** A bridge, or all interfaces of a prefix: as iptables writes them, with `+` after a prefix. */
+  | {readonly kind: 'interface'; readonly name: string}
   | {readonly kind: 'none'};
 
 /** How rules tell pods from other clients of cluster IPs; `all` where they masquerade every client (masqueradeAll). */
@@ -30,7 +30,7 @@ export type SeenDetector = LocalDetector | 'all';
 
 /** By an interface, or by the beginning of names before `+` of iptables or `*` of nftables. */
 export function interfaceDetector(name: string): LocalDetector {
-  return /[+*]$/.test(name) ? {kind: 'prefix', name: name.slice(0, -1)} : {kind: 'bridge', name};
+  return {kind: 'interface', name: name.replace(/\*$/, '+')};
 }
 
 /** Everything that one family's rules on one node depend on in any proxy mode, besides Services and endpoints. */
@@ -89,9 +89,9 @@ export function localDetector(family: Family, config: ProxyConfig, facts: NodeFa
     case 'NodeCIDR':
       return cidrDetector(facts.podCIDRs, family);
     case 'BridgeInterface':
-      return config.bridgeInterface.value === '' ? {kind: 'none'} : {kind: 'bridge', name: config.bridgeInterface.value};
+      return config.bridgeInterface.value === '' ? {kind: 'none'} : interfaceDetector(config.bridgeInterface.value);
     case 'InterfaceNamePrefix':
-      return config.interfaceNamePrefix.value === '' ? {kind: 'none'} : {kind: 'prefix', name: config.interfaceNamePrefix.value};
+      return config.interfaceNamePrefix.value === '' ? {kind: 'none'} : interfaceDetector(`${config.interfaceNamePrefix.value}+`);
   }
 }
 

@@ -88,18 +88,10 @@ function portSymptoms(compared: ComparedPort): readonly Symptom[] {
 
 /** By its type the agent knows who may use a frontend, and from where. An address can be that of a load balancer, and external, too. */
 function isOfKind({type, address}: AgentFrontend, {clusterIP, loadBalancerVIPs, externalIPs}: ServicePort): boolean {
-  switch (type) {
-    case typeOf.clusterIP:
-      return address === clusterIP;
-    case typeOf.nodePort:
-      return isUnspecified(address);
-    case typeOf.loadBalancerIP:
-      return loadBalancerVIPs.includes(address);
-    case typeOf.externalIP:
-      return externalIPs.includes(address);
-    default:
-      return true;
-  }
+  if (type === typeOf.clusterIP) return address === clusterIP;
+  if (type === typeOf.nodePort) return isUnspecified(address);
+  if (type === typeOf.loadBalancerIP) return loadBalancerVIPs.includes(address);
+  return type !== typeOf.externalIP || externalIPs.includes(address);
 }
 
 interface FoundFrontend {

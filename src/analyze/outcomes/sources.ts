@@ -170,8 +170,7 @@ function networks(texts: readonly string[], {family}: NodeContext): readonly Cid
 
 /** With a detector by interface, the interface identifies pods. */
 export function podInterface({detector}: NodeContext): string | null {
-  if (detector.kind === 'bridge') return detector.name;
-  return detector.kind === 'prefix' ? `${detector.name}0` : null;
+  return detector.kind === 'interface' ? detector.name.replace(/\+$/, '0') : null;
 }
 
 const unknownChains: Readonly<Record<string, readonly string[]>> = {

@@ -26,16 +26,8 @@ export function otherDetectorThan(
 
 export function describeDetector(detector: SeenDetector): string {
   if (detector === 'all') return 'no clients (masqueradeAll)';
-  switch (detector.kind) {
-    case 'cidr':
-      return `clients in ${detector.cidr}`;
-    case 'bridge':
-      return `clients behind ${detector.name}`;
-    case 'prefix':
-      return `clients behind ${detector.name}+`;
-    case 'none':
-      return 'all clients (no masquerade rule)';
-  }
+  if (detector.kind === 'none') return 'all clients (no masquerade rule)';
+  return `clients ${detector.kind === 'cidr' ? `in ${detector.cidr}` : `behind ${detector.name}`}`;
 }
 
 export function nodeNameMismatch(

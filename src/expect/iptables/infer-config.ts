@@ -84,9 +84,9 @@ function cidrDetector(cidr: string): SeenDetector {
 export function detectorFields(seen: readonly (SeenDetector | null)[]): KubeProxyFields {
   const found = seen.filter(detector => detector !== null && detector !== 'all');
   const clusterCIDRs = found.flatMap(detector => (detector.kind === 'cidr' ? [detector.cidr] : []));
-  const link = found.find(({kind}) => kind === 'bridge' || kind === 'prefix');
-  if (link?.kind === 'prefix') return {clusterCIDRs, detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: link.name};
-  return link?.kind === 'bridge' ? {clusterCIDRs, detectLocalMode: 'BridgeInterface', bridgeInterface: link.name} : {clusterCIDRs};
+  const [name] = found.flatMap(detector => (detector.kind === 'interface' ? [detector.name] : []));
+  if (name?.endsWith('+')) return {clusterCIDRs, detectLocalMode: 'InterfaceNamePrefix', interfaceNamePrefix: name.slice(0, -1)};
+  return name === undefined ? {clusterCIDRs} : {clusterCIDRs, detectLocalMode: 'BridgeInterface', bridgeInterface: name};
 }
 
 /**

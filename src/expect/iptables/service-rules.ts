@@ -170,16 +170,8 @@ function writeExternalChain(plan: ServiceRulesPlan, write: RuleWriter): void {
 
 /** The match for traffic of this node's pods; null without a detector. */
 export function localSource({detector}: NodeContext): string | null {
-  switch (detector.kind) {
-    case 'cidr':
-      return `-s ${detector.cidr}`;
-    case 'bridge':
-      return `-i ${detector.name}`;
-    case 'prefix':
-      return `-i ${detector.name}+`;
-    case 'none':
-      return null;
-  }
+  if (detector.kind === 'none') return null;
+  return detector.kind === 'cidr' ? `-s ${detector.cidr}` : `-i ${detector.name}`;
 }
 
 function writeFirewallChain(plan: ServiceRulesPlan, write: RuleWriter): void {

@@ -211,17 +211,9 @@ interface DetectorWriter<Result> {
 
 /** Writes the match for traffic of this node's pods, or for all other traffic; null if kube-proxy cannot detect pods (`detectsPods`). */
 export function detects<Result>({detector, version}: NodeContext, local: boolean, writer: DetectorWriter<Result>): Result | null {
-  const link = versions.matchesInterfaceName(version) ? 'iifname' : 'iif';
-  switch (detector.kind) {
-    case 'cidr':
-      return writer.source(detector.cidr, !local);
-    case 'bridge':
-      return writer.link(link, detector.name, !local);
-    case 'prefix':
-      return writer.link(link, `${detector.name}*`, !local);
-    case 'none':
-      return null;
-  }
+  if (detector.kind === 'none') return null;
+  if (detector.kind === 'cidr') return writer.source(detector.cidr, !local);
+  return writer.link(versions.matchesInterfaceName(version) ? 'iifname' : 'iif', detector.name.replace(/\+$/, '*'), !local);
 }
 
 export function detectsPods({detector}: NodeContext): boolean {
