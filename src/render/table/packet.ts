@@ -275,6 +275,7 @@ function causeText({path, reason, policy, onward}: Outcome): string {
   if (reason !== undefined) return `: ${escapeText(reason)}`;
   if (policy !== undefined) return ` by the policy of ${escapeText(policy)}`;
   const rule = (onward?.path ?? path).at(-1);
+  if (rule?.table === 'ipvs' && rule.text.startsWith('-A ')) return `: no real server of ${escapeText(rule.chain)} takes connections`;
   return rule === undefined ? '' : ` by ${ruleName(rule)}`;
 }
 

@@ -61,6 +61,16 @@ describe('the place of each rule on the path of a packet', () => {
   });
 });
 
+test('a virtual server whose real servers all have the weight 0 refuses the packet, and the first line says so', async () => {
+  const {nodes, ...rest} = await snapshotOf('ipvs/1.36');
+  const drained = nodes.map(node =>
+    withFiles(node, {
+      'ipvsadm-save': (node.read('ipvsadm-save')?.toString() ?? '').replaceAll(/^(-a -t 10\.96\.1\.1:80 .*) -w 1$/gm, '$1 -w 0'),
+    }),
+  );
+  expect(linesOf({...rest, nodes: drained}, 'node-a')[0]).toMatch(/ refused: no real server of 10\.96\.1\.1:80 takes connections$/);
+});
+
 test('a packet that both backends of iptables translate has no certain outcome', async () => {
   const lines = linesOf(await snapshotOf('faults/split-brain'), 'node-c', toWeb, Infinity);
   expect(lines[1]).toBe(
