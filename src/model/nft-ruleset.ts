@@ -3,7 +3,8 @@ import type {Cut, RuleText} from './ruleset.ts';
 /** One statement of a rule: a condition or an action. */
 export type NftStatement =
   | {readonly kind: 'match'; readonly left: NftExpression; readonly operator: NftOperator; readonly right: NftExpression}
-  | {readonly kind: 'verdict'; readonly verdict: NftVerdict}
+  /** `accept`, `goto X`. */
+  | {readonly kind: 'verdict'; readonly text: string}
   /** `KEY vmap MAP`: the verdict for the key, or the next rule. */
   | {readonly kind: 'vmap'; readonly key: NftExpression; readonly map: NftExpression}
   /** `meta mark set VALUE`. */
@@ -19,19 +20,14 @@ export type NftStatement =
   | {readonly kind: 'reject'}
   | {readonly kind: 'notrack'}
   /** `update @set { KEY }`, and `add` and `delete`. */
-  | {readonly kind: 'set'; readonly operation: string; readonly set: string; readonly key: NftExpression}
+  | {readonly kind: 'set'}
   /** Counters, logs and the like, which do not affect a packet's path. */
-  | {readonly kind: 'passive'; readonly text: string}
+  | {readonly kind: 'passive'}
   /** Not understood: its condition or action is unknown. */
   | {readonly kind: 'unknown'; readonly text: string};
 
 export type NftOperator = '==' | '!=' | '<' | '>' | '<=' | '>=';
 export type NftNat = 'dnat' | 'snat' | 'masquerade' | 'redirect';
-
-export type NftVerdict =
-  | {readonly kind: 'accept' | 'drop' | 'return' | 'continue'}
-  | {readonly kind: 'jump' | 'goto'; readonly chain: string}
-  | {readonly kind: 'unknown'; readonly text: string};
 
 export type NftExpression =
   /** A selector of the packet: `ip daddr`, `meta l4proto`, `ct state`, `fib daddr type`, `numgen random mod 3`. */

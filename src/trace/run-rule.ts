@@ -6,7 +6,7 @@ import {type Branch, type ChainResult, type Outlets, suppose, undecided} from '.
 import {fieldValue, isBeforeTracking} from './field-value.ts';
 import type {Evaluation} from './look-up.ts';
 import {choose, elementsIn, matchConditions, numberOf} from './match-conditions.ts';
-import {mappedVerdict} from './nftables/lower-nft-rule.ts';
+import {verdictAction} from './nftables/lower-nft-rule.ts';
 import {askAddress, type Environment, type HookName, type Packet} from './packet.ts';
 import type {Action, AssignedField, Condition, LoweredRule} from './rule-language.ts';
 
@@ -139,7 +139,7 @@ function call(run: RuleRun, {chain, isGoto, otherwise}: Action & {readonly kind:
 function runVerdictMap(run: RuleRun, {key, elements}: Action & {readonly kind: 'verdict map'}, at: At): null {
   const {branch, out, rest} = at;
   const give = (value: string, from: Branch, outlets: Outlets): void => {
-    const next = act(run, mappedVerdict(value), {branch: from, rest, out: outlets});
+    const next = act(run, verdictAction(value), {branch: from, rest, out: outlets});
     if (next !== null) rest(next, outlets);
   };
   const found = choose(key, elements, evaluation(run, branch));

@@ -3,7 +3,7 @@ import type {Intervals} from '../../model/intervals.ts';
 import type {NftSet, NftTable} from '../../model/nft-ruleset.ts';
 import {lowerRule} from '../../trace/iptables/lower-iptables-rule.ts';
 import {elementsIn} from '../../trace/match-conditions.ts';
-import {lowerNftRule, mappedVerdict} from '../../trace/nftables/lower-nft-rule.ts';
+import {lowerNftRule, verdictAction} from '../../trace/nftables/lower-nft-rule.ts';
 import {type AlikeInterfaces, isInterfaceLike} from '../../trace/packet.ts';
 import type {Action, Condition, Expression, LoweredRule} from '../../trace/rule-language.ts';
 import type {ThirdParties} from './distinctions.ts';
@@ -221,7 +221,7 @@ class Shapes {
     const own = elements.find(({key}) => isInterfaceLike(key, place.name)) ?? elements.find(({key}) => key === '*');
     const verdicts = isDecided ? [own?.value ?? 'continue'] : elements.map(({value}) => value ?? '');
     const led = verdicts.map((verdict): Shape => {
-      const next = mappedVerdict(verdict);
+      const next = verdictAction(verdict);
       return next.kind === 'call' ? this.#led(book, next, place) : {id: this.#idOf([next]), isOfInterface: false};
     });
     // Together with something else: `iifname . oifname vmap`.

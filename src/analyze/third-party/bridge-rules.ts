@@ -75,7 +75,7 @@ function droppingRules(table: NftTable): readonly Omit<BridgeDoubt, 'table'>[] {
 
 function chainsIn(statements: readonly NftStatement[]): readonly string[] {
   const texts = statements.flatMap(one => {
-    if (one.kind === 'verdict') return 'chain' in one.verdict ? [`jump ${one.verdict.chain}`] : [];
+    if (one.kind === 'verdict') return [one.text];
     return one.kind === 'vmap' && one.map.kind === 'list' ? one.map.elements.map(({value}) => value ?? '') : [];
   });
   return texts.flatMap(text => /^(?:jump|goto) (\S+)/.exec(text)?.[1] ?? []);

@@ -1,5 +1,5 @@
 import {byWord} from '../../model/lists.ts';
-import type {NftExpression, NftNat, NftOperator, NftStatement, NftVerdict} from '../../model/nft-ruleset.ts';
+import type {NftExpression, NftNat, NftOperator, NftStatement} from '../../model/nft-ruleset.ts';
 import {parseNftElements} from './nft-elements.ts';
 import {isBinary} from './nft-json-expression.ts';
 
@@ -11,22 +11,13 @@ export function parseNftStatements(body: string): readonly NftStatement[] {
   return statements;
 }
 
-/** The verdict that a map holds: `goto X`, `drop`. */
-export function parseNftVerdict(text: string): NftVerdict {
-  const [word = '', chain = ''] = text.split(' ');
-  if (word === 'jump' || word === 'goto') return {kind: word, chain};
-  return isPlainVerdict(word) && chain === '' ? {kind: word} : {kind: 'unknown', text};
-}
-
-type PlainVerdict = 'accept' | 'drop' | 'return' | 'continue';
-
-function isPlainVerdict(word: string): word is PlainVerdict {
+function isPlainVerdict(word: string): boolean {
   return word === 'accept' || word === 'drop' || word === 'return' || word === 'continue';
 }
 
 function readStatement(reader: TokenReader): readonly NftStatement[] {
   const word = reader.peek();
-  if (isPlainVerdict(word)) return [{kind: 'verdict', verdict: {kind: reader.next() as PlainVerdict}}];
+  if (isPlainVerdict(word)) return [{kind: 'verdict', text: reader.next()}];
   if (word === 'tcp' && reader.peek(1) === 'option') return [readTcpOption(reader)];
   const read = Object.hasOwn(readers, word) ? readers[word] : undefined;
   return [read === undefined ? (readCondition(reader) ?? readUnknown(reader)) : read(reader)];
@@ -61,8 +52,7 @@ function readNotrack(reader: TokenReader): NftStatement {
 }
 
 function readJump(reader: TokenReader): NftStatement {
-  const kind = reader.next() === 'jump' ? 'jump' : 'goto';
-  return {kind: 'verdict', verdict: {kind, chain: reader.next()}};
+  return {kind: 'verdict', text: `${reader.next()} ${reader.next()}`};
 }
 
 /** `reject with icmp host-unreachable`, `reject with tcp reset`. */
@@ -112,23 +102,21 @@ function constant(text: string | undefined): NftExpression | null {
 /** `update @set { KEY [timeout T] }`; an update of a map also has a value. */
 function readSetStatement(reader: TokenReader): NftStatement {
   const start = reader.at;
-  const operation = reader.next();
-  const set = reader.next();
-  if (!set.startsWith('@') || reader.peek() !== '{') return readUnknown(reader, start);
+  reader.next();
+  if (!reader.next().startsWith('@') || reader.peek() !== '{') return readUnknown(reader, start);
   const text = reader.braces();
   const inside = new TokenReader(text);
   const key = readExpression(inside);
-  const isUnderstood = inside.atEnd || ['timeout', 'expires', 'comment', 'counter', 'last', ':'].includes(inside.peek());
+  const isUnderstood = key !== null && (inside.atEnd || ['timeout', 'expires', 'comment', 'counter', 'last', ':'].includes(inside.peek()));
   // A limit inside the braces is a condition.
-  if (key === null || !isUnderstood || / (?:limit|quota|ct count) /.test(text)) return readUnknown(reader, start);
-  return {kind: 'set', operation, set: set.slice(1), key};
+  if (!isUnderstood || / (?:limit|quota|ct count) /.test(text)) return readUnknown(reader, start);
+  return {kind: 'set'};
 }
 
 function readPassive(reader: TokenReader): NftStatement {
-  const start = reader.at;
   reader.next();
   skipArguments(reader);
-  return {kind: 'passive', text: reader.text(start)};
+  return {kind: 'passive'};
 }
 
 /** Reads up to the next word that starts a known statement. */

@@ -1,8 +1,7 @@
 import {parseAddress} from '../../model/address.ts';
 import type {LinkProperty} from '../../model/node/node-facts.ts';
 import {once} from '../../model/once.ts';
-import type {NftExpression, NftOperator, NftRule, NftStatement, NftVerdict} from '../../model/nft-ruleset.ts';
-import {parseNftVerdict} from '../../parse/nftables/nft-statements.ts';
+import type {NftExpression, NftOperator, NftRule, NftStatement} from '../../model/nft-ruleset.ts';
 import {
   type Action,
   always,
@@ -61,32 +60,18 @@ function lowerStatement(statement: NftStatement, isLast: boolean): Step {
     case 'nat':
       return translate(statement);
     case 'verdict':
-      return {conditions: [], action: verdictAction(statement.verdict)};
+      return {conditions: [], action: verdictAction(statement.text)};
     case 'vmap':
       return {conditions: [], action: {kind: 'verdict map', key: lowerExpression(statement.key), elements: elementsOf(statement.map)}};
   }
 }
 
-/** The action of a verdict. */
-function verdictAction(verdict: NftVerdict): Action {
-  switch (verdict.kind) {
-    case 'accept':
-    case 'drop':
-    case 'return':
-      return {kind: 'verdict', verdict: verdict.kind};
-    case 'jump':
-    case 'goto':
-      return {kind: 'call', chain: verdict.chain, isGoto: verdict.kind === 'goto'};
-    case 'continue':
-      return {kind: 'noted'};
-    case 'unknown':
-      return {kind: 'unknown', reason: `${verdict.text} is not known`};
-  }
-}
-
-/** The action for a value of a verdict map, such as `goto X`. */
-export function mappedVerdict(text: string): Action {
-  return verdictAction(parseNftVerdict(text));
+/** The action of a verdict, such as `goto X`: of a statement, or of a value in a map. */
+export function verdictAction(text: string): Action {
+  const [word = '', chain = ''] = text.split(' ');
+  if (word === 'jump' || word === 'goto') return {kind: 'call', chain, isGoto: word === 'goto'};
+  if (text === 'accept' || text === 'drop' || text === 'return') return {kind: 'verdict', verdict: text};
+  return text === 'continue' ? {kind: 'noted'} : {kind: 'unknown', reason: `${text} is not known`};
 }
 
 /** Conditions that are not modeled. */

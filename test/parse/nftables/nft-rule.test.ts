@@ -71,11 +71,11 @@ describe('the statements of a rule', () => {
     expect(statements('ct count over 10 drop')).toEqual([
       {kind: 'match', left: {kind: 'selector', text: 'ct count'}, operator: '==', right: {kind: 'value', text: 'over'}},
       {kind: 'unknown', text: '10'},
-      {kind: 'verdict', verdict: {kind: 'drop'}},
+      {kind: 'verdict', text: 'drop'},
     ]);
     expect(statements('socket transparent 1 accept')).toEqual([
       {kind: 'unknown', text: 'socket transparent 1'},
-      {kind: 'verdict', verdict: {kind: 'accept'}},
+      {kind: 'verdict', text: 'accept'},
     ]);
     expect(statements('limit rate 5/second burst 10 packets log prefix "accept" accept').map(({kind}) => kind)).toEqual([
       ...['unknown', 'passive', 'verdict'],
