@@ -38,15 +38,10 @@ function typeText({keyTypes, valueTypes}: NftSet): string {
   return `${isTypeof ? 'typeof' : 'type'} ${join(keyTypes)}${valueTypes === null ? '' : ` : ${join(valueTypes)}`}`;
 }
 
-function formatElement({key, value, comment, expires}: NftElement, {keyTypes}: NftSet): string {
+function formatElement({key, value, comment}: NftElement, {keyTypes}: NftSet): string {
   const parts = key.split(' . ');
   const text = parts.map((part, index) => (keyTypes[index] === 'ifname' ? `"${part}"` : part)).join(' . ');
-  return [
-    text,
-    ...(expires === null ? [] : [`expires ${formatNftSeconds(expires)}`]),
-    ...(comment === null ? [] : [`comment "${comment}"`]),
-    ...(value === null ? [] : [`: ${value}`]),
-  ].join(' ');
+  return [text, ...(comment === null ? [] : [`comment "${comment}"`]), ...(value === null ? [] : [`: ${value}`])].join(' ');
 }
 
 function formatChain(chain: NftChain): string {

@@ -145,8 +145,6 @@ export interface NftElement {
   /** `goto service-…`, `drop`, `10.244.1.2 . 8080`; null in a set. */
   readonly value: string | null;
   readonly comment: string | null;
-  /** The remaining lifetime in whole seconds; null if it does not expire. */
-  readonly expires: number | null;
 }
 
 /** A named set or map. */

@@ -52,8 +52,6 @@ function toTuple([, source = '', destination = '', sourcePort, destinationPort]:
 /** Tracked connections of one Service port, by the endpoint that answers them. */
 interface PortConnections {
   readonly endpoints: ReadonlyMap<string, EndpointConnections>;
-  /** Connections that were not translated: conntrack expects replies from the Service's own address. */
-  readonly untranslated: number;
   /** How many addresses the connections come from; `maxClients` means that many or more. */
   readonly clients: number;
 }
@@ -73,13 +71,8 @@ export interface EndpointConnections {
   readonly identities: Float64Array | null;
 }
 
-export interface ConntrackCounts {
-  readonly ports: ReadonlyMap<string, PortConnections>;
-  /** Lines read so far, whatever their connection. */
-  readonly entries: number;
-  /** Lines about a Service that could not be parsed. */
-  readonly strays: number;
-}
+/** By the key of the Service port. */
+export type ConntrackCounts = ReadonlyMap<string, PortConnections>;
 
 export interface ConntrackOptions {
   /** The Service port of an original destination, by `conntrackKey`. */
@@ -105,8 +98,6 @@ export class ConntrackCounter {
   readonly #options: ConntrackOptions;
   readonly #ports = new Map<string, ConnectionSets>();
   readonly #lines = new LineSplitter(line => this.#take(line));
-  #entries = 0;
-  #strays = 0;
   #hasTimes: boolean | null = null;
 
   constructor(options: ConntrackOptions) {
@@ -119,23 +110,22 @@ export class ConntrackCounter {
 
   result(): ConntrackCounts {
     this.#lines.end();
-    const ports = [...this.#ports].map(([key, {endpoints, untranslated, clients}]): [string, PortConnections] => [
-      key,
-      {
-        endpoints: new Map(
-          [...endpoints].map(([name, {identities, ...counts}]) => [name, {...counts, identities: identities?.sorted() ?? null}]),
-        ),
-        untranslated,
-        clients: clients.size,
-      },
-    ]);
-    return {ports: new Map(ports), entries: this.#entries, strays: this.#strays};
+    return new Map(
+      [...this.#ports].map(([key, {endpoints, clients}]): [string, PortConnections] => [
+        key,
+        {
+          endpoints: new Map(
+            [...endpoints].map(([name, {identities, ...counts}]) => [name, {...counts, identities: identities?.sorted() ?? null}]),
+          ),
+          clients: clients.size,
+        },
+      ]),
+    );
   }
 
   #take(line: string): void {
     const original = line.indexOf('src=');
     if (original < 0) return;
-    this.#entries++;
     const protocol = protocolOf(line);
     const destination = valueAt(line, 'dst=', original);
     const key = conntrackKey(protocol, destination, valueAt(line, 'dport=', original));
@@ -148,17 +138,12 @@ export class ConntrackCounter {
     const answers = reply < 0 ? '' : valueAt(line, 'src=', reply);
     const from = valueAt(line, 'sport=', reply);
     const stage = stageOf(line, protocol);
-    if (answers === '' || !/^\d+$/.test(from) || stage === null) {
-      this.#strays++;
-      return;
-    }
+    if (answers === '' || !/^\d+$/.test(from) || stage === null) return;
     const port = this.#port(key);
     const client = valueAt(line, 'src=', original);
     if (port.clients.size < maxClients) port.clients.add(detached(client));
-    if (answers === destination) {
-      port.untranslated++;
-      return;
-    }
+    // Not translated: replies are expected from the Service's own address.
+    if (answers === destination) return;
     const counts = this.#endpoint(port, joinHostPort(canonicalAddress(answers) ?? answers, Number(from)));
     counts[stage]++;
     counts.identities?.push(identityOf(line, original));
@@ -182,7 +167,7 @@ export class ConntrackCounter {
   #port(key: string): ConnectionSets {
     const known = this.#ports.get(key);
     if (known !== undefined) return known;
-    const port: ConnectionSets = {endpoints: new Map(), untranslated: 0, clients: new Set()};
+    const port: ConnectionSets = {endpoints: new Map(), clients: new Set()};
     this.#ports.set(key, port);
     return port;
   }
@@ -190,7 +175,6 @@ export class ConntrackCounter {
 
 interface ConnectionSets {
   readonly endpoints: Map<string, EndpointSets>;
-  untranslated: number;
   readonly clients: Set<string>;
 }
 

@@ -15,7 +15,6 @@ function linkOf(fields: Fields): Link {
   const kind = stringOf(info['info_kind']) ?? (hasDetails ? '' : null);
   const hairpin = port?.['hairpin'];
   return {
-    index: numberOf(fields['ifindex']) ?? 0,
     name: stringOf(fields['ifname']) ?? '',
     kind,
     isUp: flags.includes('UP'),

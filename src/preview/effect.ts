@@ -15,7 +15,6 @@ interface ProbeOutcome {
   readonly served: ReadonlyMap<string, SideShare>;
   /** The sender gets an error at once; also for a packet to the node itself, unless a process listens. */
   readonly refused: number;
-  readonly unanswered: number;
   readonly undecided: number;
 }
 
@@ -36,7 +35,6 @@ export function probeOutcome(
     path,
     served,
     refused: path.rejected + (isLocal ? passed : 0),
-    unanswered: path.dropped + (isLocal ? 0 : passed),
     undecided: path.undecided,
   };
 }

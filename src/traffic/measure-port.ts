@@ -2,7 +2,7 @@ import type {CellTraffic} from '../model/traffic/traffic-report.ts';
 import {type Family, parseAddress} from '../model/address.ts';
 import {type ConntrackCounts, type EndpointConnections, conntrackKey, type ConntrackOptions} from '../parse/conntrack.ts';
 import type {NatCounters, PortCounters, NatCounterOptions} from '../parse/iptables/nat-counters.ts';
-import type {IpvsStats, RealServerStats} from '../parse/ipvs/ipvsadm-stats.ts';
+import type {IpvsStats} from '../parse/ipvs/ipvsadm-stats.ts';
 import type {NodeSurvey, SurveyedPort} from './node-survey.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {serverKey} from '../model/virtual-server.ts';
@@ -124,7 +124,7 @@ function byVirtualServers(survey: NodeSurvey, {port}: SurveyedPort, {before, aft
   const names = new Set([...now.values(), ...(old?.values() ?? [])].flatMap(reals => [...reals.keys()]));
   const isReset = (name: string): boolean =>
     [...(old ?? [])].some(([key, reals]) => (now.get(key)?.get(name)?.connections ?? -1) < (reals.get(name)?.connections ?? -1));
-  const total = (side: Servers, name: string): number =>
+  const total = (side: IpvsStats, name: string): number =>
     [...side.values()].reduce((sum, reals) => sum + (reals.get(name)?.connections ?? 0), 0);
   const reset = old === null ? [] : [...names].filter(isReset);
   const firstRead = before === null ? null : (before.missing.ipvs ?? 'the first read has no totals of ipvsadm');
@@ -139,14 +139,12 @@ function byVirtualServers(survey: NodeSurvey, {port}: SurveyedPort, {before, aft
   };
 }
 
-type Servers = ReadonlyMap<string, ReadonlyMap<string, RealServerStats>>;
-
 /** The real servers of these virtual servers, where their totals were read. */
-function realServers(stats: readonly IpvsStats[], keys: readonly string[]): Servers | null {
-  const totals = stats.find(({servers}) =>
+function realServers(stats: readonly IpvsStats[], keys: readonly string[]): IpvsStats | null {
+  const totals = stats.find(servers =>
     [...servers.values()].some(reals => [...reals.values()].some(({connections}) => connections !== null)),
   );
-  return totals === undefined ? null : new Map(keys.flatMap(key => [[key, totals.servers.get(key) ?? new Map()] as const]));
+  return totals === undefined ? null : new Map(keys.flatMap(key => [[key, totals.get(key) ?? new Map()] as const]));
 }
 
 /**
@@ -160,7 +158,7 @@ function byConntrack({key}: SurveyedPort, {before, after}: Reads): Counted {
   if (before.connections === null) return none(before.missing.conntrack ?? 'conntrack was not read');
   if (after.at - before.at > maxGap)
     return none(`the rules of nftables mode count nothing, and over more than ${maxGap / 1000} s conntrack forgets connections that ended`);
-  const [old, now] = [before.connections.ports.get(key), after.connections.ports.get(key)];
+  const [old, now] = [before.connections.get(key), after.connections.get(key)];
   return {
     endpoints: [],
     reason: null,
@@ -192,14 +190,14 @@ function openConnections(
   {connections, ipvs}: NodeSample,
 ): {readonly endpoints: Iterable<string>; readonly of: (hostPort: string) => Open} {
   if (connections !== null) {
-    const endpoints = connections.ports.get(key)?.endpoints;
+    const endpoints = connections.get(key)?.endpoints;
     const count = (hostPort: string): EndpointConnections | undefined => endpoints?.get(hostPort);
     const of = (name: string): Open => ({openConnections: count(name)?.open ?? 0, closingConnections: count(name)?.closing ?? 0});
     return {endpoints: endpoints?.keys() ?? [], of};
   }
-  const listed = ipvs.find(({servers}) => [...servers.values()].some(reals => [...reals.values()].some(({open}) => open !== null)));
+  const listed = ipvs.find(servers => [...servers.values()].some(reals => [...reals.values()].some(({open}) => open !== null)));
   if (listed === undefined) return {endpoints: [], of: () => ({openConnections: null, closingConnections: null})};
-  const reals = virtualServersOf(port, survey.addresses).flatMap(server => [...(listed.servers.get(server) ?? [])]);
+  const reals = virtualServersOf(port, survey.addresses).flatMap(server => [...(listed.get(server) ?? [])]);
   const sum = (name: string, what: 'open' | 'closing'): number =>
     reals.reduce((total, [real, stats]) => total + (real === name ? (stats[what] ?? 0) : 0), 0);
   return {

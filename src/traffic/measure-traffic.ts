@@ -156,7 +156,7 @@ function trafficFindings(nodes: readonly MeasuredNode[]): readonly Finding[] {
     survey.ports.flatMap(surveyed => {
       const cells = ports.get(surveyed.key)?.cells;
       if (cells === undefined || read === null) return [];
-      const connections = read.after.connections?.ports.get(surveyed.key);
+      const connections = read.after.connections?.get(surveyed.key);
       const {clients = null, endpoints: tracked = null} = connections ?? {};
       const context = {node: survey.name, entry: surveyed, cells, clients, tracked, isRandom: surveyed.isRandom};
       const found = checks.flatMap(check => [...(check.traffic?.(context) ?? [])].map(observation => toFinding(check, observation)));
@@ -168,7 +168,7 @@ function trafficFindings(nodes: readonly MeasuredNode[]): readonly Finding[] {
 /** kube-proxy deletes the flows of a removed endpoint soon after: a single read may show them just before. */
 function staleFlows({node, cells, tracked}: TrafficContext, {port, set, key}: SurveyedPort, {before}: Reads): readonly Finding[] {
   if (port.protocol !== 'UDP' || set.endpoints.length === 0) return [];
-  const old = before?.connections?.ports.get(key)?.endpoints;
+  const old = before?.connections?.get(key)?.endpoints;
   return [...cells].flatMap(([hostPort, {openConnections}]) => {
     const isEndpoint = set.endpoints.some(endpoint => endpoint.hostPort === hostPort);
     if (!openConnections || isEndpoint || (old !== undefined && !old.get(hostPort)?.open)) return [];

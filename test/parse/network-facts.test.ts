@@ -13,7 +13,6 @@ describe('interfaces', () => {
     expect(parseLinks(JSON.stringify([port, vxlan, {ifindex: 2, ifname: 'eth0', promiscuity: 0, flags: []}]))).toEqual([
       {
         ...{
-          index: 4,
           name: 'v0',
           kind: 'veth',
           isUp: true,

@@ -145,7 +145,7 @@ function pickOf(
   real: Place & {readonly hostPort: string},
   {share, stats}: {readonly share: number | null; readonly stats: IpvsStats},
 ): ShownPick {
-  const connections = stats.servers.get(serverKey(server))?.get(real.hostPort)?.connections ?? null;
+  const connections = stats.get(serverKey(server))?.get(real.hostPort)?.connections ?? null;
   const rule = {...placeOf(server, real), ...(connections === null ? {} : {connections})};
   return {hostPort: real.hostPort, share, pick: rule, rewrite: rule};
 }
@@ -351,7 +351,7 @@ function stuckConnections(text: string, {endpoints, ready}: Listed): readonly st
   return parseIpvsadm(text).servers.flatMap(server => {
     const list = lists.find(own => server.realServers.some(({hostPort}) => own.has(hostPort)));
     return server.realServers.flatMap(({hostPort, weight}) => {
-      const open = stats.servers.get(serverKey(server))?.get(hostPort)?.open ?? 0;
+      const open = stats.get(serverKey(server))?.get(hostPort)?.open ?? 0;
       return list === undefined || list.has(hostPort) || weight > 0 || open === 0
         ? []
         : `${plural(open, 'connection')} to ${joinHostPort(server.address, server.port)} ${open === 1 ? 'stays' : 'stay'} at ${hostPort}, which is none of the endpoints that kubectl lists (${someOf([...list])}): a real server of weight 0 keeps them until they end`;

@@ -98,7 +98,7 @@ export class ExpectedTable implements NftTableSource {
     const elements = new Map<string, NftElement>();
     for (const {key, value, comment} of this.#sharedElements().get(name) ?? []) {
       const before = elements.get(key);
-      if (before === undefined || this.#actualValue(name, key) === value) elements.set(key, {key, value, comment, expires: null});
+      if (before === undefined || this.#actualValue(name, key) === value) elements.set(key, {key, value, comment});
     }
     const plain = {size: null, comment: null, complete: true, dynamic: timeout !== null};
     return {table: this.id, name, keyTypes, valueTypes, flags, timeout, ...plain, elements};

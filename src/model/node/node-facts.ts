@@ -81,7 +81,6 @@ export interface NetworkFacts {
 
 /** An interface, as `ip -d -j link` prints it; null for what `ip -j addr` leaves out. */
 export interface Link {
-  readonly index: number;
   readonly name: string;
   /** `veth`, `bridge`, `vxlan`; empty for a physical one. */
   readonly kind: string | null;

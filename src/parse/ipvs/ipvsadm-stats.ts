@@ -3,7 +3,7 @@ import {joinHostPort, type Protocol} from '../../model/address.ts';
 import {serverKey} from '../../model/virtual-server.ts';
 
 /** The counters of one real server of one virtual server. */
-export interface RealServerStats {
+interface RealServerStats {
   /** New connections since the real server was added; null if the listing shows only open ones. */
   readonly connections: number | null;
   /** Open connections, active and inactive; null if the listing shows only totals. */
@@ -12,19 +12,14 @@ export interface RealServerStats {
 }
 
 /** By `serverKey` of the virtual server, then by `ip:port` of the real server. */
-export interface IpvsStats {
-  readonly servers: ReadonlyMap<string, ReadonlyMap<string, RealServerStats>>;
-  /** Lines that name a server and could not be read. */
-  readonly strays: number;
-}
+export type IpvsStats = ReadonlyMap<string, ReadonlyMap<string, RealServerStats>>;
 
 /**
  * Reads `ipvsadm -Ln --stats --exact` and `ipvsadm -Ln`, which are told apart by their headings; a text with both gives both. Numbers
- * that were rounded are strays. Other listings, such as `--rate`, count nothing and are passed over.
+ * that were rounded count nothing. Other listings, such as `--rate`, are passed over.
  */
 export function parseIpvsadmStats(text: string): IpvsStats {
   const servers = new Map<string, Map<string, RealServerStats>>();
-  let strays = 0;
   let current: Map<string, RealServerStats> | null = null;
   let read: ((words: readonly string[]) => RealServerStats | null) | null = connections;
   for (const line of text.split('\n')) {
@@ -37,15 +32,13 @@ export function parseIpvsadmStats(text: string): IpvsStats {
       const key = at === null ? null : serverKey({protocol: protocols[first] ?? 'TCP', ...at});
       current = key === null ? null : (servers.get(key) ?? new Map());
       if (key !== null && current !== null) servers.set(key, current);
-      else strays++;
     } else if (first === '->' && second !== 'RemoteAddress:Port' && current !== null && read !== null) {
       const at = hostPort(second);
       const stats = read(words);
-      if (at === null || stats === null) strays++;
-      else addStats(current, joinHostPort(at.address, at.port), stats);
+      if (at !== null && stats !== null) addStats(current, joinHostPort(at.address, at.port), stats);
     }
   }
-  return {servers, strays};
+  return servers;
 }
 
 function addStats(server: Map<string, RealServerStats>, real: string, {connections: total, open, closing}: RealServerStats): void {

@@ -37,17 +37,11 @@ function parseElement(part: string): NftElement {
   const plain = part.replace(/\s+/g, ' ');
   if (!isExtended.test(plain)) {
     const separator = plain.lastIndexOf(' : ');
-    if (separator < 0) return {key: bare(plain), value: null, comment: null, expires: null};
-    return {key: bare(plain.slice(0, separator)), value: plain.slice(separator + 3), comment: null, expires: null};
+    if (separator < 0) return {key: bare(plain), value: null, comment: null};
+    return {key: bare(plain.slice(0, separator)), value: plain.slice(separator + 3), comment: null};
   }
   const [, key = plain, middle = '', value] = extras.exec(plain) ?? [];
-  const expires = / expires (\S+)/.exec(middle)?.[1];
-  return {
-    key: bare(key),
-    value: value ?? null,
-    comment: / comment "([^"]*)"/.exec(middle)?.[1] ?? null,
-    expires: expires === undefined ? null : nftSeconds(expires),
-  };
+  return {key: bare(key), value: value ?? null, comment: / comment "([^"]*)"/.exec(middle)?.[1] ?? null};
 }
 
 const isExtended = / (?:timeout|expires|counter|comment|limit|last|quota) /;

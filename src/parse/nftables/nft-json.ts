@@ -1,7 +1,7 @@
 import type {NftElement, NftHook, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
 import {readJson} from '../attempt.ts';
 import {chainsWithLostRules, kindOf} from '../lost-end.ts';
-import {asNftRuleset, isNftFamily, newDumpSet, type NftDumpSet, NftDumpTable, nftSeconds, tableId} from './nft-elements.ts';
+import {asNftRuleset, isNftFamily, newDumpSet, type NftDumpSet, NftDumpTable, tableId} from './nft-elements.ts';
 import {forEachItem, objectEnd} from './nft-json-bytes.ts';
 import {declaredLimit, notJson} from './nft-json-chain.ts';
 import {JsonChains, type HeadBytes, plainNameEnd, readPlainChains, readRuns} from './nft-json-chains.ts';
@@ -278,12 +278,11 @@ function elementOf(entry: JsonValue, keyText: (key: JsonValue | undefined) => st
   const [keyed, value] = isMap ? listOf(entry) : [entry];
   const [kind, content] = onlyEntry(keyed);
   const fields = kind === 'elem' && isJsonObject(content) ? content : {val: keyed};
-  const {val, comment, expires} = fields as JsonObject;
+  const {val, comment} = fields as JsonObject;
   return {
     key: keyText(val),
     value: isMap ? expressionText(value) : null,
     comment: typeof comment === 'string' ? comment : null,
-    expires: typeof expires === 'number' ? expires : typeof expires === 'string' ? nftSeconds(expires) : null,
   };
 }
 

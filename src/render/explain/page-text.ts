@@ -24,7 +24,7 @@ interface Layout extends PageOptions {
 }
 
 type Block =
-  | {readonly kind: 'heading'; readonly level: number; readonly text: string}
+  | {readonly kind: 'heading'; readonly text: string}
   | {readonly kind: 'code' | 'table'; readonly lines: readonly string[]}
   | {readonly kind: 'list'; readonly items: readonly string[]}
   | {readonly kind: 'text'; readonly text: string};
@@ -55,8 +55,8 @@ function endOfBlock(lines: readonly string[], start: number): number {
 
 function blockOf(lines: readonly string[]): Block {
   const [first = ''] = lines;
-  const heading = /^(#+) (.*)$/.exec(first);
-  if (heading !== null) return {kind: 'heading', level: heading[1]?.length ?? 1, text: heading[2] ?? ''};
+  const heading = /^#+ (.*)$/.exec(first);
+  if (heading !== null) return {kind: 'heading', text: heading[1] ?? ''};
   if (first.startsWith('```')) return {kind: 'code', lines: lines.slice(1, -1)};
   if (first.startsWith('|')) return {kind: 'table', lines};
   if (!isItem(first)) return {kind: 'text', text: lines.map(line => line.trim()).join(' ')};
