@@ -1,7 +1,7 @@
 import {type Address, type Family, parseAddress} from '../model/address.ts';
 import type {NetworkFacts, NodeFacts} from '../model/node/node-facts.ts';
 import {fileText, type ApiObjects, type NodeDump, type Problem} from '../model/snapshot.ts';
-import {parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
+import {parseLocalAddresses, parseNodeAddresses} from '../parse/ipvs/kube-ipvs0.ts';
 import {
   parseConnectionStatistics,
   parseInterfaceSwitches,
@@ -27,8 +27,7 @@ export function readNodeFacts(node: NodeDump, api: ApiObjects): {readonly facts:
   );
   const parsed = parseNodeAddresses(node.read('addresses.json')?.toString('utf8') ?? '[]');
   const interfaces = parsed ?? [];
-  const listed = fileText(node, 'local-addresses').split('\n');
-  const own = parsed?.length ? interfaces.flatMap(({addresses}) => addresses) : listed.filter(line => line !== '');
+  const own = parsed?.length ? interfaces.flatMap(({addresses}) => addresses) : parseLocalAddresses(fileText(node, 'local-addresses'));
   const facts = {
     name: node.name,
     hostIPs,

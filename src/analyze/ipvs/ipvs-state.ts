@@ -8,7 +8,7 @@ import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import {type VirtualServer, serverKey} from '../../model/virtual-server.ts';
 import {type IpSet, memberText, parseIpsetSave} from '../../parse/ipvs/ipset-save.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
-import {ipvsDevice, parseIpvsDevice, parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
+import {ipvsDevice, parseIpvsDevice, parseLocalAddresses, parseNodeAddresses} from '../../parse/ipvs/kube-ipvs0.ts';
 import {truncatedLine} from '../../parse/lines.ts';
 import {pushTo} from '../../model/lists.ts';
 import {compareMembers, compareServers, type ServerDifference} from '../../compare/compare-ipvs.ts';
@@ -33,9 +33,7 @@ export function readIpvsState(node: NodeDump): IpvsState {
   const servers = readServers(node);
   const sets = readSets(node);
   const bound = readBound(node);
-  const local = fileText(node, 'local-addresses')
-    .split('\n')
-    .filter(line => line !== '');
+  const local = parseLocalAddresses(fileText(node, 'local-addresses'));
   return {
     servers: 'problem' in servers ? null : servers.value,
     sets: 'problem' in sets ? null : sets.value,

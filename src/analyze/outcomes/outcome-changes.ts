@@ -2,6 +2,7 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import type {ServedPort, Endpoint} from '../../model/endpoint.ts';
 import type {Severity} from '../../model/finding.ts';
 import {entryText} from '../../model/service-port.ts';
+import {once} from '../../model/once.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {environmentOf, type BothWalks, describePathOutcome, hasSameEnds, isSameOutcome, type PathOutcome} from './environment.ts';
 import {type Probe, probesFor, probedNodePortAddresses, entriesOf, entryAddresses, packetOf} from './probes.ts';
@@ -150,7 +151,7 @@ interface RuleConstants {
 }
 
 /** Reads texts of rules, of nftables or iptables, and keys of elements. */
-function constantsIn(texts: Iterable<string>): RuleConstants {
+const constantsIn = once((texts: readonly string[]): RuleConstants => {
   const words = new Set<string>();
   const networks: AddressInterval[] = [];
   const portRanges: (readonly [number, number])[] = [];
@@ -173,7 +174,7 @@ function constantsIn(texts: Iterable<string>): RuleConstants {
       for (const [low = '', high = low] of list.split(',').map(part => part.split(':'))) portRanges.push([Number(low), Number(high)]);
   }
   return {words, networks, portRanges};
-}
+});
 
 const maxNetworks = 200;
 

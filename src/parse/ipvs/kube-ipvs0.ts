@@ -13,6 +13,11 @@ export function parseIpvsDevice(text: string): readonly string[] | null {
   return device.addresses.map(address => canonicalAddress(address) ?? address).filter(address => !address.startsWith('fe80:'));
 }
 
+/** The addresses of all interfaces, one to a line (`local-addresses` in a bundle); none if they were not read. */
+export function parseLocalAddresses(text: string): readonly string[] {
+  return text.split('\n').filter(line => line !== '');
+}
+
 /**
  * Reads `ip -j addr` (`addresses.json` in a bundle); null if it is not a list of interfaces. `networks`: the same with the length of their
  * prefixes, where it is there.

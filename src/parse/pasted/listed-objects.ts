@@ -243,7 +243,8 @@ export const listedIn = once((lines: readonly string[]): Listed => {
   }
   const objects = fromObjects(lines, ofObject);
   const notReady = new Map<string, string>();
-  for (const each of [...described(lines), ...objects]) {
+  const all = [...described(lines), ...objects];
+  for (const each of all) {
     if ((each.notReady ?? '<none>') !== '<none>') notReady.set(each.name, each.notReady ?? '');
     if ((each.selector ?? '') !== '') selectors.set(each.name, each.selector ?? '');
     if (each.isOfSlice === true) inSlices.add(each.name);
@@ -274,7 +275,7 @@ export const listedIn = once((lines: readonly string[]): Listed => {
         [...selectors].filter(([name]) => empty.has(name) || (!texts.has(name) && selectors.size <= maxUnlisted)),
       ),
       ...unsliced(inSlices, new Set([...texts.keys()].filter(name => !empty.has(name)))),
-      ...misnamedPorts([...described(lines), ...objects]),
+      ...misnamedPorts(all),
       // A headless Service may have no ports at all.
       ...[...unset].flatMap(([name, own]) =>
         texts.get(name)?.some(text => /:\d+(?:,|$)/.test(text)) === true
@@ -461,9 +462,12 @@ function isSame(one: string, other: string): boolean {
 
 /** kube-proxy finds the endpoints of a port by its name. */
 function misnamedPorts(objects: readonly ListedObject[]): readonly string[] {
+  const shortName = (name: string): string => name.replace(/^.*\//, '');
+  const ends = objects.filter(({ports, endpoints}) => ports.length === 0 && (endpoints ?? '') !== '');
+  const endsByName = Map.groupBy(ends, ({name}) => shortName(name));
   return objects.flatMap(({name, clusterIPs, ports, portNames = []}) => {
-    const isEnds = (other: ListedObject): boolean => isSame(other.name, name) && other.ports.length === 0 && (other.endpoints ?? '') !== '';
-    const own = clusterIPs.length === 0 || ports.length === 0 ? [] : objects.filter(isEnds);
+    const alike = clusterIPs.length === 0 || ports.length === 0 ? [] : (endsByName.get(shortName(name)) ?? []);
+    const own = alike.filter(other => isSame(other.name, name));
     const names = new Set(own.flatMap(other => other.portNames ?? []));
     const lacked = own.length === 0 ? [] : portNames.filter(port => !names.has(port));
     const text = (all: readonly string[]): string => someOf(all.map(port => (port === '' ? 'without a name' : port)));
