@@ -179,6 +179,22 @@ test.each([
   expect(given.newFindings()).toMatchObject([{code: 'ST216', severity}]);
 });
 
+test.each([
+  ['50000:65535', 'error', 'source port 50000-60999'],
+  ['! --sport 1:50000', 'error', 'source port 50001-60999'],
+  ['1024:5000', 'info', ', source port 1024-5000 are affected'],
+  // Few enough of the ports of clients.
+  ['40000:40001', 'info', 'source port 40000-40001'],
+])("a rule of a Service's chain with the source ports %s is an %s that names these", async (ports, severity, text) => {
+  const given = await scenario();
+  const rule = `-A KUBE-SVC-67NZLRHBNDSAWJRO -p tcp -m tcp ${ports.startsWith('!') ? ports : `--sport ${ports}`} -j ACCEPT`;
+  given.rules('node-b').insertBefore(['-A KUBE-SVC-67NZLRHBNDSAWJRO', '-j KUBE-MARK-MASQ'], rule);
+  const news = given.newFindings();
+  expect(news.map(finding => finding.severity)).toContain(severity);
+  expect(news.map(({message}) => message).join(' ')).toContain(text);
+  expect(news.map(({code}) => code)).not.toContain('ST403');
+});
+
 test('a rule that cannot be evaluated is a warning', async () => {
   const given = await scenario();
   given

@@ -169,7 +169,7 @@ export function missingEndpointText({all}: ServedPort, endpoint: string, probe: 
   const place = known === undefined || known.nodeName === null ? '' : ` on ${known.nodeName}`;
   const pod = name === null ? '' : ` (pod ${name}${place})`;
   // Sources in a network that a rule names are tried last: if they show it, no others do.
-  const sender = probe.endpoint === undefined ? probe.source?.network : `endpoint ${probe.endpoint.hostPort}`;
+  const sender = probe.endpoint === undefined ? (probe.senders?.text ?? probe.source?.network) : `endpoint ${probe.endpoint.hostPort}`;
   const from = sender === undefined ? '' : ` from ${sender}`;
   return `endpoint ${endpoint}${pod} gets no traffic${from}${throughEntry(probe.entry)}`;
 }
@@ -200,7 +200,7 @@ function sayOtherMasquerade(
   const {probe} = comparison;
   const isHairpin = isToItself(outcomeCase.item, destination, probe);
   const own = isHairpin ? destination : probe.endpoint?.hostPort;
-  const who = own === undefined ? sourceName(probe.source) : `endpoint ${own}`;
+  const who = own === undefined ? (probe.senders?.text ?? sourceName(probe.source)) : `endpoint ${own}`;
   const entry = entryText(probe.entry);
   const mustReturn = should && (isHairpin || (probe.entry.kind !== 'clusterIP' && !outcomeCase.item.port.externalPolicyLocal));
   const effect = isHairpin

@@ -5,15 +5,15 @@ import {entryText} from '../../model/service-port.ts';
 import {once} from '../../model/once.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {environmentOf, type BothWalks, describePathOutcome, hasSameEnds, isSameOutcome, type PathOutcome} from './environment.ts';
-import {type Probe, probesFor, probedNodePortAddresses, entriesOf, entryAddresses, packetOf} from './probes.ts';
+import {type Probe, type Senders, probesFor, probedNodePortAddresses, entriesOf, entryAddresses, packetOf} from './probes.ts';
 import {type KnownSenders, sourceName, sourcesNamedIn} from './sources.ts';
 import {parseAddress, formatAddress} from '../../model/address.ts';
 import {anyPort} from '../../trace/side.ts';
 import {type AddressInterval, parseInterval, addressesIn} from '../../parse/nftables/address-list.ts';
-import {holds, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '../../model/intervals.ts';
 import type {Packet} from '../../trace/packet.ts';
 import {allAddresses, allPorts, senderClasses, SenderConditions, type SenderSpace} from '../../trace/sender-space.ts';
-import {notOnTheWire, spaceText} from './senders.ts';
+import {clientPorts, isManyPorts, notOnTheWire, portsText, spaceText} from './senders.ts';
 
 /** A probe of a Service port. */
 export interface PortProbe {
@@ -84,8 +84,34 @@ export function connectionsTo(items: readonly ServedPort[], {context, texts, sen
     const here = item.endpoints.reachable.filter(endpoint => isOnNode(endpoint, context)).slice(0, 1);
     const hairpins = [...new Set([...here, ...namedEndpoints(item, context, constants)])];
     const probes = probesFor({item, context, hairpins, clients}).filter(({knownTo}) => knownTo.size === 0);
-    // Rules that none wrote may ask for the port from which clients connect.
-    return probes.map(probe => ({item, probe: {...probe, packet: {...probe.packet, sourcePort: anyPort}}}));
+    return fromClientPort(probes, texts).map(probe => ({item, probe}));
+  });
+}
+
+/** The packets come from a port of clients that rules ask for, where these are a share of them that clients notice; otherwise from another. */
+function fromClientPort(probes: readonly Probe[], texts: readonly string[]): readonly Probe[] {
+  const asked = texts.flatMap(askedPorts);
+  const ports = asked.find(some => isManyPorts(some, clientPorts));
+  const [[first] = [BigInt(anyPort)]] = ports ?? asked.reduce(subtract, clientPorts);
+  const from = {sourcePort: Number(first)};
+  const named = ports === undefined || sizeOf(ports) === sizeOf(clientPorts) ? '' : `, source port ${portsText(ports)}`;
+  return probes.map(probe => {
+    const senders: Senders = {text: `${sourceName(probe.source)}${named}`, pods: [], ofSomePorts: true};
+    return {...probe, packet: {...probe.packet, ...from}, ...(named === '' ? {} : {senders})};
+  });
+}
+
+/** The probes of a Service port; from a port of clients where rules ask for it. */
+export function fromAskedPorts(probes: readonly Probe[], texts: readonly string[]): readonly Probe[] {
+  return texts.some(text => askedPorts(text).length > 0) ? fromClientPort(probes, texts) : probes;
+}
+
+/** Of each condition of a rule on the source port, the ports of clients that it matches. */
+function askedPorts(text: string): readonly Intervals[] {
+  return [...text.matchAll(/(! )?(?:--sports? |\bsport )(!= )?(\{[^}]*\}|\S+)/g)].map(([, before, behind, list = '']) => {
+    const ranges = (list.match(/\d+(?:[-:]\d+)?/g) ?? []).map(range => range.split(/[-:]/).map(BigInt));
+    const ports = intervalsOf(ranges.map(([low = 0n, high = low]) => [low, high] as const));
+    return intersect(clientPorts, (before ?? behind) === undefined ? ports : subtract(allPorts, ports));
   });
 }
 
@@ -98,16 +124,16 @@ export function effectOfRules(
   const {context, texts} = rules;
   const worst = changes.find(change => change.lost && !isOfSome(change)) ?? changes.find(({lost}) => lost) ?? changes[0];
   if (worst === undefined) {
-    const others = namesSenders(texts) ? namedPorts(rules) : [];
-    return {severity: 'info', text: effectOnOthers(others, context, differsBetween(context, walks))};
+    return {severity: 'info', text: effectOnOthers(texts, () => namedPorts(rules), context, walks)};
   }
   const {item, probe, pathOutcome, without, lost} = worst;
   const others = new Set(changes.map(change => change.item)).size - 1;
   const more = others > 0 ? `, and ${plural(others, 'more Service port')} ${others === 1 ? 'is' : 'are'} affected` : '';
+  const sender = probe.senders?.text ?? sourceName(probe.source);
   const where =
     probe.direct === undefined
-      ? `packets from ${sourceName(probe.source)} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`
-      : `packets from ${sourceName(probe.source)} sent on by other nodes to the endpoint ${probe.direct} of ${item.port.servicePortName}`;
+      ? `packets from ${sender} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`
+      : `packets from ${sender} sent on by other nodes to the endpoint ${probe.direct} of ${item.port.servicePortName}`;
   const text = lost
     ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(without)}`
     : `${where} are masqueraded differently because of it`;
@@ -241,33 +267,22 @@ function isNamedAddress(text: string, {words, networks}: RuleConstants): boolean
   );
 }
 
-/** Whether rules give a packet another outcome than others do; its walks note what they ask of the sender. */
-type Differs = (packet: Packet, sender: SenderConditions) => boolean;
-
-/** Whether two sets of rules give a packet another outcome. */
-export function differsBetween({facts}: Pick<NodeContext, 'facts'>, {expected, actual}: BothWalks): Differs {
-  const environment = environmentOf(facts);
-  return (packet, sender) => {
-    const own = {...environment, sender};
-    return !isSameOutcome(expected(packet, own), actual(packet, own));
-  };
-}
-
-/** Whether one of these rules tells senders apart. */
-export function namesSenders(texts: readonly string[]): boolean {
-  return texts.some(text => /(?: -s | --src-| --sports? |\bsrc\b|\bsaddr\b|\bsport\b)/.test(text));
-}
-
 /**
  * What differences do that change nothing for the usual senders, in words. All senders are compared, class by class: that no traffic is
- * affected is proved.
+ * affected is proved, where a rule tells senders apart.
  */
-export function effectOnOthers(items: readonly Pick<ServedPort, 'port'>[], context: NodeContext, differs: Differs): string {
-  for (const {port} of items) {
+export function effectOnOthers(
+  texts: readonly string[],
+  items: () => readonly Pick<ServedPort, 'port'>[],
+  context: NodeContext,
+  walks: BothWalks,
+): string {
+  const isOfSenders = texts.some(text => /(?: -s | --src-| --sports? |\bsrc\b|\bsaddr\b|\bsport\b)/.test(text));
+  for (const {port} of isOfSenders ? items() : []) {
     const found = entriesOf(port, context).flatMap(entry =>
       entryAddresses(entry, context).flatMap(destination => {
         const packet = packetOf(port, {source: destination, destination, port: entry.port, from: {kind: 'outside', interface: null}});
-        return packet === null ? [] : affectedSpaces(packet, context, differs);
+        return packet === null ? [] : affectedSpaces(packet, context, walks);
       }),
     );
     if (found.length > 0) return `only packets from ${spacesText(found, context)} are affected`;
@@ -275,7 +290,7 @@ export function effectOnOthers(items: readonly Pick<ServedPort, 'port'>[], conte
   return 'no traffic is affected';
 }
 
-function affectedSpaces(packet: Packet, {family, facts}: NodeContext, differs: Differs): readonly SenderSpace[] {
+function affectedSpaces(packet: Packet, {family, facts}: NodeContext, {expected, actual}: BothWalks): readonly SenderSpace[] {
   const address = [addressesIn(facts.addresses, family), notOnTheWire(family)].reduce(subtract, allAddresses(family));
   const {classes, rest} = senderClasses({
     spaces: [{address, port: allPorts}],
@@ -285,7 +300,9 @@ function affectedSpaces(packet: Packet, {family, facts}: NodeContext, differs: D
     }),
     walk: (sender, note) => {
       const source = {family, value: sender.address, text: formatAddress(family, sender.address)};
-      return differs({...packet, source, sourcePort: sender.port, client: 'source'}, new SenderConditions(note));
+      const sent: Packet = {...packet, source, sourcePort: sender.port, client: 'source'};
+      const environment = {...environmentOf(facts), sender: new SenderConditions(note)};
+      return !isSameOutcome(expected(sent, environment), actual(sent, environment));
     },
   });
   // What was not walked may differ.

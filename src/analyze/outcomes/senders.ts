@@ -227,7 +227,8 @@ const runningPods = once(({spaces, pods}: SenderGroups): ReadonlyMap<SourceKind,
   return new Map((['pod', 'remote-pod'] as const).map(kind => [kind, inside(spaces.get(kind))]));
 });
 
-function isManyPorts(port: Intervals, usual: Intervals): boolean {
+/** Whether some ports are a share of the usual ones that clients notice. */
+export function isManyPorts(port: Intervals, usual: Intervals): boolean {
   return Number(sizeOf(intersect(port, usual))) >= minShare * Number(sizeOf(usual));
 }
 
@@ -246,7 +247,7 @@ export function spaceText({address, port}: SenderSpace, family: 'IPv4' | 'IPv6')
   return sizeOf(port) === sizeOf(allPorts) ? who : `${who}, source port ${portsText(port)}`;
 }
 
-function portsText(port: Intervals): string {
+export function portsText(port: Intervals): string {
   return someOf(
     port.map(([low, high]) => (low === high ? `${low}` : `${low}-${high}`)),
     {max: 3},

@@ -10,6 +10,18 @@ const ofWeb = (by: string) => withRules(`service-KHN6ECMT-${web}`, `meta l4proto
 
 const inFront = (table: string) => (ruleset: string) => `${table}\n${ruleset}`;
 
+test.each([
+  ['56000-65535', 'error ST213', 'packets from a pod of this node, source port 56000-60999'],
+  ['{ 1024-5000, 6000 }', 'info ST216', 'source port 1024-5000, 6000 are affected'],
+])('a rule in the chain of a Service with the source ports %s is decided by those of clients', async (ports, said, text) => {
+  const given = await nftScenario(ruleset =>
+    ruleset.replace(`chain service-KHN6ECMT-${web} {\n`, start => `${start}\t\ttcp sport ${ports} drop\n`),
+  );
+  const news = given.newFindings();
+  expect(news.map(({severity, code}) => `${severity} ${code}`)).toEqual([said]);
+  expect(news[0]?.message).toContain(text);
+});
+
 describe('a Service port', () => {
   test.each<[what: string, change: (ruleset: string) => string, found: readonly string[]]>([
     ['without its only entry is not programmed', replaced(/10\.96\.1\.1 \. tcp \. 80 : goto \S+,\s+/, ''), ['ST201 error shop/web:http']],

@@ -8,7 +8,7 @@ import {addressInside, parseCidr} from '../../../model/address.ts';
 import {partition} from '../../../model/lists.ts';
 import {type ChainSource, matchOptionOf, optionOf, type Rule} from '../../../model/ruleset.ts';
 import type {Packet} from '../../../trace/packet.ts';
-import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/outcome-changes.ts';
+import {effectOnOthers, fromAskedPorts} from '../../outcomes/outcome-changes.ts';
 import {endpointKinds} from '../../outcomes/compare-endpoints.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {environmentOf, isSameOutcome, walkOf} from '../../outcomes/environment.ts';
@@ -37,7 +37,9 @@ export function analyzePort(portCase: PortCase): readonly Symptom[] {
     ranges: extra.filter(isOfRanges).map(({text}) => text),
     others: extra.filter(rule => !isOfRanges(rule) && rule.target?.name !== 'KUBE-MARK-MASQ').map(({text}) => text),
   };
-  const probes = probesBeside({item, context, senders: portCase.senders, hairpins: hairpins(portCase)}, texts);
+  const all = extra.map(({text}) => text);
+  const beside = probesBeside({item, context, senders: portCase.senders, hairpins: hairpins(portCase)}, texts);
+  const probes = fromAskedPorts(beside, texts.others);
   const changesOutcome = comparePathOutcomes({
     item,
     symptoms,
@@ -47,7 +49,7 @@ export function analyzePort(portCase: PortCase): readonly Symptom[] {
   });
   findStaleEntries(portCase, symptoms);
   analyzeHealthCheck(portCase, symptoms);
-  const effect = () => effectOnOthers(namesSenders(extra.map(({text}) => text)) ? [item] : [], context, differsBetween(context, sides));
+  const effect = () => effectOnOthers(all, () => [item], context, sides);
   explainResidualDifferences({...portCase, symptoms, changesOutcome, effect});
   return symptoms.all;
 }

@@ -2,7 +2,7 @@ import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts'
 import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
-import {differsBetween, effectOnOthers, namesSenders} from '../../outcomes/outcome-changes.ts';
+import {effectOnOthers, fromAskedPorts} from '../../outcomes/outcome-changes.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {endpointsByName, probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {type Probe, probesBeside} from '../../outcomes/probes.ts';
@@ -27,7 +27,8 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom[] {
   const textsOf = (ofRanges: boolean): readonly string[] =>
     extra.flatMap(({rule}) => ((rule.chain === item.names.firewall) === ofRanges ? [rule.text] : []));
   const texts = {ranges: textsOf(true), others: textsOf(false)};
-  const probes = probesBeside({item, context, senders: portCase.senders, hairpins: changedEndpoints(portCase)}, texts);
+  const beside = probesBeside({item, context, senders: portCase.senders, hairpins: changedEndpoints(portCase)}, texts);
+  const probes = fromAskedPorts(beside, texts.others);
   const changesOutcome = comparePathOutcomes({
     item,
     symptoms,
@@ -36,7 +37,7 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom[] {
     affinity: () => nftAffinityRules(portCase, symptoms),
   });
   findStaleNftEntries(portCase, symptoms);
-  const effect = () => effectOnOthers(namesSenders(texts.others) ? [item] : [], context, differsBetween(context, sides));
+  const effect = () => effectOnOthers(texts.others, () => [item], context, sides);
   explainNftResidualDifferences(portCase, symptoms, changesOutcome ? null : effect);
   return symptoms.all;
 }
