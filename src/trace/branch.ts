@@ -201,8 +201,6 @@ function outcomeOf(end: ChainResult): Outcome {
 export interface WalkLimits {
   /** Counts down; a walk through rules that loop ends at 0. */
   budget: number;
-  /** The rules evaluated so far, to end a walk that evaluates the same rules over and over. */
-  readonly seen?: SeenRules;
 }
 
 interface Countable {
@@ -210,7 +208,7 @@ interface Countable {
   readonly ruleCount: number;
 }
 
-/** How many different rules a walk has evaluated. */
+/** How many different rules a walk through a base chain has evaluated, to end one that evaluates the same over and over. */
 class SeenRules {
   readonly #chains = new Set<Countable>();
   #rules = 0;
@@ -223,7 +221,7 @@ class SeenRules {
     this.#rules += chain.ruleCount;
   }
 
-  /** A walk through a real node's rules evaluates each some dozens of times, or once for each endpoint of a large Service. */
+  /** A walk through a real node's rules evaluates each some dozens of times. */
   get isRepeating(): boolean {
     return this.#evaluated > 50_000 && this.#evaluated > 100 * this.#rules;
   }
@@ -238,7 +236,7 @@ const shortBudget = 2_000;
 
 /** The limits of one walk through these rules. */
 export function limitsFor(rules: object): WalkLimits {
-  return {budget: endlessRules.has(rules) ? shortBudget : walkBudget, seen: new SeenRules()};
+  return {budget: endlessRules.has(rules) ? shortBudget : walkBudget};
 }
 
 /** Records that a walk hit the limit. */
@@ -254,15 +252,16 @@ export interface Call {
   readonly chain: string;
   readonly depth: number;
   readonly above: Call | null;
+  readonly seen: SeenRules;
 }
 
 /** Enters a chain. Returns a text with the reason if it cannot. */
 export function enterChain(limits: WalkLimits, chain: Countable, above: Call | null): Call | string {
-  const call: Call = {chain: chain.name, depth: (above?.depth ?? 0) + 1, above};
+  const call: Call = {chain: chain.name, depth: (above?.depth ?? 0) + 1, above, seen: above?.seen ?? new SeenRules()};
   if (call.depth > deepestChain || isOpen(chain.name, above))
     return `chains call each other in a circle, or more than ${deepestChain} deep`;
-  limits.seen?.enter(chain);
-  if (limits.seen?.isRepeating) limits.budget = 0;
+  call.seen.enter(chain);
+  if (call.seen.isRepeating) limits.budget = 0;
   return call;
 }
 

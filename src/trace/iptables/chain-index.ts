@@ -8,16 +8,16 @@ import {NeedingRules, networksNeeded, type NetworkWithRules} from './needed-netw
 
 /**
  * The rules of a chain that may match a packet, in order. A chain of many rules is indexed once by host and network, so that a walk through
- * KUBE-SERVICES, or through a list of banned networks, evaluates a handful of its rules instead of all.
+ * KUBE-SERVICES, or through a list of banned networks, evaluates a handful of its rules instead of all. Null where any may match.
  */
 export function candidateRules(
   {rules}: {readonly rules: ChainSource},
   chain: Chain,
   packet: Packet,
   environment: Environment,
-): readonly Rule[] {
+): readonly Rule[] | null {
   // What is masqueraded has another source for the rules than the one by which the index is searched.
-  if (chain.ruleCount <= smallChain || packet.masquerade) return chain.rules();
+  if (chain.ruleCount <= smallChain || packet.masquerade) return null;
   let index = indexes.get(chain);
   if (index === undefined) {
     index = buildIndex(rules, chain);

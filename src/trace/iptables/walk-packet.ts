@@ -1,4 +1,5 @@
 import {parseAddress, joinHostPort} from '../../model/address.ts';
+import {once, onceAsked} from '../../model/once.ts';
 import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import type {RealServer, VirtualServer} from '../../model/virtual-server.ts';
 import {type Branch, type ChainResult, startBranch, type WalkLimits} from '../branch.ts';
@@ -25,7 +26,7 @@ export function iptablesChains(
     if (chain === undefined) return [];
     const walk = {...chainWalk(context, table), hook, priority};
     const policy = chain.policy === 'DROP' ? 'drop' : 'accept';
-    const pass = (branch: Branch): readonly ChainResult[] => walkBaseChain(walk, walkedChain(context.rules, chain), policy, branch);
+    const pass = (branch: Branch): readonly ChainResult[] => walkBaseChain(walk, walkedChains(context.rules)(chain), policy, branch);
     return [{hook, priority, isNat: table === 'nat', age: ageOf(table), walk: pass}];
   });
 }
@@ -53,11 +54,12 @@ function places(table: string, priority: number, names: readonly HookName[]): re
 }
 
 function chainWalk({rules, environment, limits}: WalkContext, table: string): ChainWalk {
+  const walked = walkedChains(rules);
   return {
     table: {
       chain: name => {
         const chain = rules.chain(table, name);
-        return chain === undefined || chain.policy !== null ? undefined : walkedChain(rules, chain);
+        return chain === undefined || chain.policy !== null ? undefined : walked(chain);
       },
       set: () => undefined,
       isDeclared: true,
@@ -69,21 +71,25 @@ function chainWalk({rules, environment, limits}: WalkContext, table: string): Ch
   };
 }
 
-function walkedChain(rules: ChainSource, chain: Chain): WalkedChain {
-  const {table, name, ruleCount, complete} = chain;
-  return {
-    table,
-    name,
-    ruleCount,
-    complete,
-    rules: (packet, environment) => candidateRules({rules}, chain, packet, environment).map(lowerRule),
-    decided: searchedField,
-  };
-}
+/** A chain is the same one each time that a walk enters it, by which endless walks are known; its rules are lowered once. */
+const walkedChains = once((rules: ChainSource) =>
+  once((chain: Chain): WalkedChain => {
+    const {table, name, ruleCount, complete} = chain;
+    const all = onceAsked(() => chain.rules().map(lowerRule));
+    return {
+      table,
+      name,
+      ruleCount,
+      complete,
+      rules: (packet, environment) => candidateRules({rules}, chain, packet, environment)?.map(lowerRule) ?? all(),
+      decided: searchedField,
+    };
+  }),
+);
 
 /** Walks a packet through one chain by itself, whichever hook calls it. */
 export function walkIptablesChain(context: WalkContext, chain: Chain, packet: Packet): readonly ChainResult[] {
-  return walkChain(chainWalk(context, chain.table), walkedChain(context.rules, chain), startBranch(packet));
+  return walkChain(chainWalk(context, chain.table), walkedChains(context.rules)(chain), startBranch(packet));
 }
 
 /** What IPVS does to a packet, on a path with rules of other kinds too (`NodeRule`); null if no virtual server matches. */

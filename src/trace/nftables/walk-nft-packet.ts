@@ -1,4 +1,5 @@
 import type {Family} from '../../model/address.ts';
+import {once, onceAsked} from '../../model/once.ts';
 import type {NftChain, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
 import {type Branch, type ChainResult, limitsFor, startBranch, truncated, undecided, type WalkLimits} from '../branch.ts';
 import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Packet} from '../packet.ts';
@@ -116,10 +117,12 @@ function walkedTable(table: NftTableSource): WalkedTable {
   };
 }
 
-function walkedChain(chain: NftChain): WalkedChain {
+/** A chain is the same one each time that a walk enters it, by which endless walks are known; its rules are lowered once. */
+const walkedChain = once((chain: NftChain): WalkedChain => {
   const {table, name, ruleCount, complete} = chain;
-  return {table, name, ruleCount, complete, rules: () => chain.rules().map(lowerNftRule)};
-}
+  const all = onceAsked(() => chain.rules().map(lowerNftRule));
+  return {table, name, ruleCount, complete, rules: all};
+});
 
 /** Walks a packet through one chain by itself, whichever hook calls it. */
 export function walkNftChain(

@@ -27,7 +27,9 @@ const candidates = (rules: Ruleset, packet: Sent) => {
   const chain = rules.chain('nat', 'PREROUTING');
   return chain === undefined
     ? []
-    : candidateRules({rules}, chain, packetOf(packet), environment()).map(({text}) => text.slice('-A PREROUTING '.length));
+    : (candidateRules({rules}, chain, packetOf(packet), environment()) ?? chain.rules()).map(({text}) =>
+        text.slice('-A PREROUTING '.length),
+      );
 };
 
 describe('in a large chain only rules that may match a packet are evaluated', () => {
