@@ -1,4 +1,4 @@
-import {largest, groupBy, pushTo} from '../../model/lists.ts';
+import {groupBy, pushTo} from '../../model/lists.ts';
 import {type PortTrace, type EndpointTrace, type EntryTrace, isFaulty, type Mark} from '../../model/service-trace.ts';
 import {escapeText} from '../renderer.ts';
 import {nodeList} from '../finding-blocks.ts';
@@ -30,10 +30,6 @@ export interface GraphBox {
   /** Unique in its graph; letters and digits. */
   readonly id: string;
   readonly kind: 'entry' | 'chain' | 'endpoint' | 'end';
-  /** From left to right, entries at 0. */
-  readonly column: number;
-  /** From top to bottom; half rows for a box in the middle of several others. No two boxes have the same place. */
-  readonly row: number;
   readonly lines: readonly string[];
   readonly isFault: boolean;
 }
@@ -54,7 +50,7 @@ function graphOf(group: readonly PortTrace[], options: GraphOptions): readonly T
   const [first] = group;
   if (first === undefined) return [];
   const paths = groupPaths(first.entries).flatMap(entries => pathOf(entries, options));
-  const drawing = new Drawing(Math.max(0, largest(paths.flatMap(({entries}) => entries.map(({steps}) => steps.length)))));
+  const drawing = new Drawing();
   for (const path of paths) drawing.add(path);
   for (const address of first.unserved ?? []) drawing.addUnserved([unservedName(address), noRulesText(address)].map(escapeText));
   return [{title: titleOf(group, first), boxes: drawing.boxes, arrows: drawing.arrows}];
@@ -68,43 +64,32 @@ export function titleOf(group: readonly PortTrace[], first: PortTrace): string {
   return `${escapeText(portName(first))} ${portAndProtocol(first)} on ${nodeList(group.map(({node}) => node))}${family}${lines}`;
 }
 
-/** Draws one path below the other. */
+/** The boxes and arrows of one path after the other. */
 class Drawing {
   readonly boxes: GraphBox[] = [];
   readonly arrows: GraphArrow[] = [];
-  /** The column of the chains that pick an endpoint; the chains that lead to them are to the left. */
-  readonly #pickColumn: number;
-  #top = 0;
-
-  constructor(pickColumn: number) {
-    this.#pickColumn = pickColumn;
-  }
 
   add(path: TracePath): void {
-    const height = Math.max(path.entries.length, path.leaves.length, 1);
-    const pick = path.pick === null ? null : this.#box('chain', this.#pickColumn, this.#top + (height - 1) / 2, [path.pick]);
-    const starts = this.#addEntries(path, pick, this.#top + (height - path.entries.length) / 2);
-    const from = pick === null ? starts : [pick];
-    for (const [index, leaf] of path.leaves.entries()) this.#addLeaf(leaf, from, this.#top + (height - path.leaves.length) / 2 + index);
-    this.#top += height;
+    const pick = path.pick === null ? null : this.#box('chain', [path.pick]);
+    const starts = this.#addEntries(path, pick);
+    for (const leaf of path.leaves) this.#addLeaf(leaf, pick === null ? starts : [pick]);
   }
 
   /** An address without rules has no arrow. */
   addUnserved(lines: readonly string[]): void {
-    this.#box('entry', 0, this.#top, [`○ ${lines[0] ?? ''}`, ...lines.slice(1)]);
-    this.#top++;
+    this.#box('entry', [`○ ${lines[0] ?? ''}`, ...lines.slice(1)]);
   }
 
   /** The entries, and the chains between them and the one that picks an endpoint. A chain that several entries share is drawn once. */
-  #addEntries({entries, note}: TracePath, pick: string | null, top: number): readonly string[] {
+  #addEntries({entries, note}: TracePath, pick: string | null): readonly string[] {
     const passed = new Map<string, string>();
     return entries.map(({lines, isFault, steps}, index) => {
-      const start = this.#box('entry', 0, top + index, lines, isFault);
+      const start = this.#box('entry', lines, isFault);
       let from = start;
       for (const [at, {to, line, packets}] of steps.entries()) {
         const isPick = at === steps.length - 1;
         const known = isPick ? pick : (passed.get(`${at} ${to}`) ?? null);
-        const next = known ?? this.#box('chain', at + 1, top + index, [to]);
+        const next = known ?? this.#box('chain', [to]);
         if (!isPick) passed.set(`${at} ${to}`, next);
         this.#arrow({from, to: next, label: [lineText(line), packets, ...(at === 0 ? [note(index)] : [])], isFault});
         from = next;
@@ -113,16 +98,16 @@ class Drawing {
     });
   }
 
-  #addLeaf({kind, lines, isFault, label, chain}: Leaf, from: readonly string[], row: number): void {
-    const end = this.#box(kind, this.#pickColumn + 2, row, lines, isFault);
-    const middle = chain === null ? null : this.#box('chain', this.#pickColumn + 1, row, [chain.name]);
+  #addLeaf({kind, lines, isFault, label, chain}: Leaf, from: readonly string[]): void {
+    const end = this.#box(kind, lines, isFault);
+    const middle = chain === null ? null : this.#box('chain', [chain.name]);
     if (middle !== null) this.#arrow({from: middle, to: end, label: [lineText(chain?.line ?? 0), chain?.packets ?? ''], isFault});
     for (const start of from) this.#arrow({from: start, to: middle ?? end, label: [label], isFault});
   }
 
-  #box(kind: GraphBox['kind'], column: number, row: number, lines: readonly string[], isFault = false): string {
+  #box(kind: GraphBox['kind'], lines: readonly string[], isFault = false): string {
     const id = `b${this.boxes.length + 1}`;
-    this.boxes.push({id, kind, column, row, lines, isFault});
+    this.boxes.push({id, kind, lines, isFault});
     return id;
   }
 

@@ -108,10 +108,3 @@ test('of hundreds of endpoints a few are drawn, and as many faulty ones as fit',
   expect(boxesOf(made('stale')).at(-1)).toMatchObject({lines: ['✗ 260 more endpoints', 'faulty'], isFault: true});
   expect(boxesOf(made('stale'), true)).toHaveLength(300);
 });
-
-test('no two boxes overlap', async () => {
-  const {traces} = await traced('healthy/1.36-iptables', 'shop/lb-local');
-  for (const {boxes} of traceGraphs(traces, few)) {
-    expect(new Set(boxes.map(({column, row}) => `${column} ${row}`)).size).toBe(boxes.length);
-  }
-});
