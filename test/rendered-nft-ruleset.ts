@@ -6,7 +6,7 @@ export function formatNftRuleset({tables}: NftRuleset): string {
 }
 
 function formatTable(table: NftTable): string {
-  const head = [...(table.comment === null ? [] : [`\tcomment "${table.comment}"`]), ...(table.dormant ? ['\tflags dormant'] : [])];
+  const head = table.dormant ? ['\tflags dormant'] : [];
   const blocks = [...[...table.sets.values()].map(formatSet), ...[...table.chains.values()].map(formatChain)];
   return `table ${table.id} {\n${head.map(line => `${line}\n`).join('')}${blocks.join('\n')}}\n`;
 }
@@ -18,7 +18,6 @@ function formatSet(set: NftSet): string {
     ...(set.size === null ? [] : [`size ${set.size}`]),
     ...(flags.length === 0 ? [] : [`flags ${flags.join(',')}`]),
     ...(set.timeout === null ? [] : [`timeout ${formatNftSeconds(set.timeout)}`]),
-    ...(set.comment === null ? [] : [`comment "${set.comment}"`]),
     ...(set.elements.size === 0
       ? []
       : [`elements = { ${[...set.elements.values()].map(element => formatElement(element, set)).join(',\n\t\t\t     ')} }`]),
@@ -45,12 +44,11 @@ function formatElement({key, value, comment}: NftElement, {keyTypes}: NftSet): s
 }
 
 function formatChain(chain: NftChain): string {
-  const {base, comment} = chain;
+  const {base} = chain;
   const devices = base?.devices === undefined ? '' : ` devices = { ${base.devices.map(name => `"${name}"`).join(', ')} }`;
   const rules = chain.text();
   return block('chain', chain.name, [
     ...(base === null ? [] : [`type ${base.type} hook ${base.hook}${devices} priority ${base.priority}; policy ${base.policy};`]),
-    ...(comment === null ? [] : [`comment "${comment}"`]),
     ...(rules === '' ? [] : rules.split('\n')),
   ]);
 }

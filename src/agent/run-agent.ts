@@ -48,7 +48,7 @@ export async function runAgent(run: AgentRun): Promise<void> {
   });
   const startDelayMs = Math.min(intervalMs / 4, maxStartDelay);
   const agent: Agent = new Agent({evaluate, clock, intervalMs, gracePeriodMs, startDelayMs, onCheck: run.onCheck});
-  const pagesWith = (state: () => ServingState) => pagesOf({agent, watch, run, state});
+  const pagesWith = (state: () => ServingState) => pagesOf(agent, watch, run, state);
   const {listen, serving: mode, onTrouble} = run;
   const served = await serveAgent({api, node, listen, mode, clock, pagesWith, onTrouble}).catch((error: unknown) => {
     throw wrongUse(`cannot serve: ${errorText(error)}`);
@@ -69,14 +69,7 @@ export async function runAgent(run: AgentRun): Promise<void> {
 /** In milliseconds. */
 const maxStartDelay = 15_000;
 
-interface Served {
-  readonly agent: Agent;
-  readonly watch: ClusterWatch;
-  readonly run: AgentRun;
-  readonly state: () => ServingState;
-}
-
-function pagesOf({agent, watch, run, state}: Served): Pages {
+function pagesOf(agent: Agent, watch: ClusterWatch, run: AgentRun, state: () => ServingState): Pages {
   const {node, intervalMs, timeoutMs, options, clock, serving} = run;
   const said = (why: string | null) => ({
     status: why === null ? 200 : 503,

@@ -189,7 +189,7 @@ function answerOf(found: PacketOutcome, text: ShownText, uncalled: () => readonl
     ...namesOf(gaps, text),
     ...(text.missing === null ? [] : [text.missing.text]),
   ];
-  const answer = missing.length === 0 ? ofWhole(outcome, text) : ofPart(outcome, missing, {text, chains: uncalled()});
+  const answer = missing.length === 0 ? ofWhole(outcome, text) : ofPart(outcome, missing, text, uncalled());
   const port = outcome.doubt === undefined ? redirectedTo(answer) : undefined;
   return port === undefined ? answer : {...answer, condition: `sent to port ${port} of the node itself`};
 }
@@ -205,13 +205,8 @@ function isPartUnbound({servers, isUnbound}: ShownText): boolean {
   return isUnbound && typeof servers === 'object' && servers.isServed === true;
 }
 
-interface Uncalled {
-  readonly text: ShownText;
-  readonly chains: readonly UncalledChain[];
-}
-
 /** Rules that the text does not show decide what happens, unless one that it shows is enough by itself. */
-function ofPart(outcome: PacketOutcome, missing: readonly string[], {text, chains}: Uncalled): PacketOutcome {
+function ofPart(outcome: PacketOutcome, missing: readonly string[], text: ShownText, chains: readonly UncalledChain[]): PacketOutcome {
   const refusing = chains.find(
     ({path, verdict}) => (verdict === 'drop' || verdict === 'reject') && isRefusal(path) && !path.some(marksForRefusal),
   );

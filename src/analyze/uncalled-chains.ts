@@ -124,7 +124,7 @@ const questions = {
 function chainOf({id}: NftTable, name: string, text: string): NftChain {
   const rule = nftRule({table: id, chain: name, line: 0, text});
   const rules = {text: () => text, holds: (texts: readonly string[]) => texts.join() === text, rules: () => [rule]};
-  return {table: id, name, base: null, comment: null, ruleCount: 1, complete: true, ...rules};
+  return {table: id, name, base: null, ruleCount: 1, complete: true, ...rules};
 }
 
 function calledIn({chains, sets}: NftTable): ReadonlySet<string> {

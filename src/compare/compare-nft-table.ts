@@ -35,7 +35,6 @@ export interface NftDifference<Owner> extends Difference<Owner, RuleText> {
   readonly what: 'rule' | 'element' | 'hook' | 'set';
   /** For an element. */
   readonly key?: string;
-  readonly value?: string | null;
   readonly comment?: string | null;
 }
 
@@ -198,7 +197,7 @@ class NftTableComparison<Owner> {
     owner: Owner | null,
   ): void {
     const line = kind === 'missing' ? 0 : this.#placeOf(set, key);
-    this.#note({kind, what: 'element', rule: this.#text(set, elementText({key, value}), line), key, value, comment, owner});
+    this.#note({kind, what: 'element', rule: this.#text(set, elementText({key, value}), line), key, comment, owner});
   }
 
   /** The position of an element in the dump. Elements have no line number. */

@@ -64,7 +64,6 @@ export type NftFamily = 'ip' | 'ip6' | 'inet' | 'arp' | 'bridge' | 'netdev';
 export interface NftRule extends RuleText {
   /** The text before the comment. */
   readonly body: string;
-  readonly comment: string | null;
   statements(): readonly NftStatement[];
 }
 
@@ -85,8 +84,6 @@ export interface NftChain {
   readonly name: string;
   /** Null for a chain that only other chains call. */
   readonly base: NftHook | null;
-  /** Only text dumps show it. */
-  readonly comment: string | null;
   readonly ruleCount: number;
   /** False if the dump is truncated before or inside this chain: rules that are missing here may be on the node. */
   readonly complete: boolean;
@@ -162,7 +159,6 @@ export interface NftSet {
   /** Seconds; null if there is none. */
   readonly timeout: number | null;
   readonly size: number | null;
-  readonly comment: string | null;
   readonly elements: ReadonlyMap<string, NftElement>;
   /** False if the dump is truncated before or inside it. */
   readonly complete: boolean;
@@ -191,8 +187,6 @@ export interface NftSource {
 
 export interface NftTable extends NftTableSource {
   readonly name: string;
-  /** Only text dumps show it. */
-  readonly comment: string | null;
   /** A table that is switched off (`flags dormant`) processes no packets. Null where the dump does not show whether it is. */
   readonly dormant: boolean | null;
   readonly chains: NftChains;

@@ -101,7 +101,7 @@ function previewFamily(input: PreviewNodeInput, family: Family): PreviewedNode {
     const walks = walkOnce(walked, shape, () => walkPort(sides, lead, probesOf(lead), proof.walks));
     if (walks === null) continue;
     for (const pair of wanted)
-      for (const found of changesLike(sides, pair, {walks, probes: probesOf(pair)})) changes.push(foundChange(sides, found, false));
+      for (const found of changesLike(sides, pair, walks, probesOf(pair))) changes.push(foundChange(sides, found, false));
   }
   const alike = new Set(groups.flatMap(({shape, pairs}) => (shape === null ? [] : pairs.map(({known}) => known))));
   return {ports, changes: [...changes, ...unusedPorts(sides, {walked, isAlike: item => alike.has(item), selects})]};
@@ -170,7 +170,7 @@ function walkPort(sides: Sides, pair: PortPair, probes: readonly PreviewProbe[],
 }
 
 /** The packets to a Service port whose outcome changes, by the walks of one that no rule distinguishes from it. */
-function changesLike(sides: Sides, pair: PortPair, {walks: {pair: lead, walks}, probes}: LikeWalks): readonly ChangeCase[] {
+function changesLike(sides: Sides, pair: PortPair, {pair: lead, walks}: PortWalks, probes: readonly PreviewProbe[]): readonly ChangeCase[] {
   const isAlike = probes.length === walks.length;
   return probes.flatMap((probe, index) => {
     const known = walks[index];
@@ -183,11 +183,6 @@ function changesLike(sides: Sides, pair: PortPair, {walks: {pair: lead, walks}, 
           : {was: sideOutcome(sides.before, probe.packet), is: sideOutcome(sides.after, probe.packet)};
     return compareProbe(sides, pair, {probe, walk}) ?? [];
   });
-}
-
-interface LikeWalks {
-  readonly walks: PortWalks;
-  readonly probes: readonly PreviewProbe[];
 }
 
 /** Where a packet ends, by the walk of the lead; a side on which that does not tell is walked. */
@@ -271,7 +266,7 @@ function unusedPorts(sides: Sides, {walked, isAlike, selects}: UnusedPortsCase):
   const probes = unusedPortProbes(item, before.context, unused);
   const walks = walkOnce(walked, isAlike(item) ? `unused port of ${portKey(item)}` : null, () => walkPort(sides, pair, probes, []));
   if (walks === null) return [];
-  return changesLike(sides, pair, {walks, probes}).map(found => foundChange(sides, found, true));
+  return changesLike(sides, pair, walks, probes).map(found => foundChange(sides, found, true));
 }
 
 function foundChange({paths, before, after}: Sides, found: ChangeCase, isUnusedPort: boolean): FoundChange {

@@ -17,18 +17,11 @@ export function verdictLine(report: Report, style: Style, provenance?: Provenanc
   const suppressed = report.findings.filter(({known: isKnown, severity}) => isKnown && severity !== 'info').length;
   const isSaid = suppressed === 0 || (report.summary.errors + report.summary.warnings === 0 && report.summary.verdict === 'ok');
   return (
-    verdictOf(report, {style, suppressed, provenance}) +
+    verdictOf(report, style, suppressed, provenance) +
     waitOf(report) +
     (isSaid ? '' : style.dim(`; ${suppressed} more suppressed by the baseline`)) +
     notShown(report)
   );
-}
-
-interface VerdictContext {
-  readonly style: Style;
-  /** Findings that the baseline suppresses. */
-  readonly suppressed: number;
-  readonly provenance: Provenance | undefined;
 }
 
 /** What `--skip`, `--only` and annotations of Services left out. */
@@ -44,7 +37,7 @@ function notShown({summary: {notShown: number = 0, skipped = []}, leftOut = []}:
   );
 }
 
-function verdictOf(report: Report, {style, suppressed, provenance}: VerdictContext): string {
+function verdictOf(report: Report, style: Style, suppressed: number, provenance: Provenance | undefined): string {
   const {summary} = report;
   const {errors, warnings, verdict, services} = summary;
   if (report.basis === 'rules') {

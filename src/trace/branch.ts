@@ -77,18 +77,11 @@ function limitSuppositions(branches: readonly Branch[], done: ChainResult[]): re
   return branches.filter(branch => !dropped.has(branch));
 }
 
-interface Supposition {
-  readonly rule: NodeRule;
-  readonly branch: Branch;
-  /** What the rule does if it matches. */
-  follow(branch: Branch, out: Outlets): void;
-}
-
 /**
  * A rule whose match is unknown: the packet continues as if it did not match, and what would happen if it did is kept in a branch beside
- * it.
+ * it. `follow`: what the rule does if it matches.
  */
-export function suppose({rule, branch, follow}: Supposition, out: Outlets): void {
+export function suppose(rule: NodeRule, branch: Branch, follow: (branch: Branch, out: Outlets) => void, out: Outlets): void {
   const hypothetical: {done: ChainResult[]; next: Branch[]} = {done: [], next: []};
   follow({...branch, supposed: branch.supposed ?? rule}, hypothetical);
   const harmless = hypothetical.done.length === 0 && hypothetical.next.every(({packet}) => samePacket(packet, branch.packet));

@@ -44,7 +44,7 @@ function runFrom(run: RuleRun, start: number, from: Branch, out: Outlets): void 
         const next = action === null ? supposed : act(run, action, {branch: supposed, rest, out: outlets});
         if (next !== null) rest(next, outlets);
       };
-      suppose({rule: run.rule.source, branch, follow}, out);
+      suppose(run.rule.source, branch, follow, out);
       return;
     }
     if (likelihood < 1) out.next.push(likelihood === 0 ? branch : {...branch, probability: branch.probability * (1 - likelihood)});
@@ -149,7 +149,7 @@ function runVerdictMap(run: RuleRun, {key, elements}: Action & {readonly kind: '
       if (verdicts.size === 0) end(outlets, undecided(taken(run, supposed), 'what the map holds is not known'));
       for (const verdict of verdicts) give(verdict, supposed, outlets);
     };
-    suppose({rule: run.rule.source, branch, follow: tryAll}, out);
+    suppose(run.rule.source, branch, tryAll, out);
     return null;
   }
   for (const {value, share} of found.choices) give(value, {...branch, probability: branch.probability * share}, out);

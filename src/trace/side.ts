@@ -46,7 +46,7 @@ function walkToEnds(side: Side, packet: Packet): readonly OutcomeEnd[] {
   const tables = nft === null ? [] : tablesOf(nft, packet.family);
   const isShown = (table: NftTableSource, {name}: NftChain): boolean => isIptablesChain(name) && showsTable(iptables, table);
   const ofNft = nftChains({tables, environment, limits, isShown});
-  const ofIptables = contexts.flatMap(context => iptablesChains(context, table => ageOf(side, context.rules, {table, tables})));
+  const ofIptables = contexts.flatMap(context => iptablesChains(context, table => ageOf(side, context.rules, table, tables)));
   const chains = inOrder([...ofNft, ...ofIptables]);
   const route = {chains, environment, balance: balanceByIpvs(environment)};
   const ends: readonly ChainResult[] = routePacket(route, startBranch(packet));
@@ -55,14 +55,11 @@ function walkToEnds(side: Side, packet: Packet): readonly OutcomeEnd[] {
   return summarizeEnds(undecideTruncated(ends, tables));
 }
 
-interface TableAmong {
-  readonly table: string;
-  /** In the order of their creation. */
-  readonly tables: readonly NftTableSource[];
-}
-
-/** A table of iptables-nft stands among those of nftables; when one of iptables-legacy was made, nothing shows. */
-function ageOf({isIptablesYounger = false}: Side, rules: ChainSource, {table, tables}: TableAmong): number {
+/**
+ * A table of iptables-nft stands among those of nftables; when one of iptables-legacy was made, nothing shows. `tables`: in the order of
+ * their creation.
+ */
+function ageOf({isIptablesYounger = false}: Side, rules: ChainSource, table: string, tables: readonly NftTableSource[]): number {
   const index = isLegacy(rules) ? -1 : tables.findIndex(({id}) => isOfIptables(id, table, rules));
   if (index >= 0) return tables.length - index;
   return isIptablesYounger ? 0 : tables.length + 1;

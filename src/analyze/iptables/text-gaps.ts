@@ -14,7 +14,7 @@ export function withGaps(shown: Ruleset, assumed: ExpectedRuleset | null): Rules
   const made = new Map<string, Chain | undefined>();
   const chain: Ruleset['chain'] = (table, name) => {
     const place = `${table}/${name}`;
-    if (!made.has(place)) made.set(place, chainOf({shown, assumed}, table, name));
+    if (!made.has(place)) made.set(place, chainOf(shown, assumed, table, name));
     return made.get(place);
   };
   return {...shown, chain, hasTable: table => shown.hasTable(table) || kubeProxyTables.has(table), forgetting: (_, work) => work()};
@@ -22,12 +22,7 @@ export function withGaps(shown: Ruleset, assumed: ExpectedRuleset | null): Rules
 
 const kubeProxyTables: ReadonlySet<string> = new Set(['nat', 'filter']);
 
-interface Text {
-  readonly shown: Ruleset;
-  readonly assumed: ExpectedRuleset | null;
-}
-
-function chainOf({shown, assumed}: Text, table: string, name: string): Chain | undefined {
+function chainOf(shown: Ruleset, assumed: ExpectedRuleset | null, table: string, name: string): Chain | undefined {
   const own = shown.chain(table, name);
   const known = shown.tables.get(table);
   const isBase = isBaseChain(name);

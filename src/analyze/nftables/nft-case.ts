@@ -53,7 +53,7 @@ export function nftServiceView(expected: ExpectedTable, actual: NftTable): NftTa
 /** A chain that may follow after the end of a truncated dump. */
 function unread(table: string, name: string): NftChain {
   const nothing = {text: () => '', holds: (texts: readonly string[]) => texts.length === 0, rules: () => []};
-  return {table, name, base: null, comment: null, ruleCount: 0, complete: false, ...nothing};
+  return {table, name, base: null, ruleCount: 0, complete: false, ...nothing};
 }
 
 /** A table with some of its chains replaced; undefined removes a chain. */

@@ -93,7 +93,7 @@ export function shareOfPods({probe: {entry, source, endpoint}}: ProbeComparison,
 
 function sayMissingEndpoint(outcomeCase: OutcomeCase, endpoint: string, comparison: ProbeComparison): void {
   const evidence = outcomeCase.semantics.evidence.endpoint(endpoint, comparison);
-  sayKeyed(outcomeCase.symptoms, missingEndpoint(outcomeCase.item, {endpoint, probe: comparison.probe, evidence}));
+  sayKeyed(outcomeCase.symptoms, missingEndpoint(outcomeCase.item, endpoint, comparison.probe, evidence));
 }
 
 /** Says a symptom unless another one explains it. */
@@ -101,14 +101,8 @@ export function sayKeyed(symptoms: SymptomList, {symptom, key, unless}: KeyedSym
   if (unless === undefined || !symptoms.hasSaid(unless)) symptoms.say(symptom, key);
 }
 
-interface Missing {
-  readonly endpoint: string;
-  readonly probe: Probe;
-  readonly evidence: Evidence;
-}
-
 /** Where only what the endpoint sends to itself does not reach it, which is tried last, that is what is wrong. */
-export function missingEndpoint(item: ServedPort, {endpoint, probe, evidence}: Missing): KeyedSymptom {
+export function missingEndpoint(item: ServedPort, endpoint: string, probe: Probe, evidence: Evidence): KeyedSymptom {
   if (!isToItself(item, endpoint, probe))
     return {
       symptom: {kind: 'missing-endpoint', endpoint, detail: missingEndpointText(item, endpoint, probe), ...evidence, ...otherEntry(probe)},

@@ -221,7 +221,7 @@ function breachesWith({facts, family, view}: ShapeCase, config: ProxyConfig, rea
   const endpoints = promised.set.endpoints.filter(({ready}) => ready || usesLeaving);
   const input = {port: promised.port, endpoints, node: {name, zone, addresses}};
   const side = writtenSide({view, config, facts, family, serviceRanges: []});
-  return promisedEntries(input).flatMap(entry => sendersTo(entry, input, side).flatMap(client => breachesOf(input, side, {entry, client})));
+  return promisedEntries(input).flatMap(entry => sendersTo(entry, input, side).flatMap(client => breachesOf(input, side, entry, client)));
 }
 
 interface Client {
@@ -270,12 +270,7 @@ function sendersTo(
   ];
 }
 
-interface Question {
-  readonly entry: PromisedEntry;
-  readonly client: Client;
-}
-
-function breachesOf(input: PromiseInput, side: WrittenSide, {entry, client}: Question): readonly ShapeBreach[] {
+function breachesOf(input: PromiseInput, side: WrittenSide, entry: PromisedEntry, client: Client): readonly ShapeBreach[] {
   const {sender, address} = client;
   const source = parseAddress(address);
   const allowed = source === null ? null : allows(input, sender, {kind: entry.kind, source});

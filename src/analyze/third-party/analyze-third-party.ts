@@ -76,7 +76,7 @@ export function analyzeThirdPartyRules(given: ThirdPartyCase): readonly Symptom[
   const isSelected = (item: ServedPort): boolean => maySelect(rules.api, item.port.object);
   const ends = (item: ServedPort): readonly string[] =>
     (symptomsOf(item) ?? []).flatMap(({kind, endpoint}) => (kind === 'missing-endpoint' ? [] : (endpoint ?? [])));
-  for (const group of groupPorts(ports, {context, distinctions, ends}).flatMap(one => partition(one, isSelected)))
+  for (const group of groupPorts(ports, context, distinctions, ends).flatMap(one => partition(one, isSelected)))
     for (const {item, alike} of representatives(group, one => symptomsOf(one) === null || reachesSameKinds(one, thirdPartyCase)))
       for (const effect of walk(item)) noteEffect(found, effect, [item, ...alike]);
   // A node may have a rule for each of thousands of pods: what is found of a Service port is sorted once.

@@ -186,17 +186,15 @@ function collectKey(key: Expression, where: Elements, table: Sets, into: Collect
   }
 }
 
-interface GroupingCase {
-  readonly context: NodeContext;
-  readonly distinctions: Distinctions;
-  /** Where the rules of a Service port lead beside its endpoints. */
-  readonly ends: (item: ServedPort) => readonly string[];
-}
-
-/** Service ports of one group have entries of the same kinds and meet the same third-party rules. */
+/**
+ * Service ports of one group have entries of the same kinds and meet the same third-party rules. `ends`: where the rules of a Service port
+ * lead beside its endpoints.
+ */
 export function groupPorts(
   ports: readonly ServedPort[],
-  {context, distinctions: {ofAddress, ofPort, led}, ends}: GroupingCase,
+  context: NodeContext,
+  {ofAddress, ofPort, led}: Distinctions,
+  ends: (item: ServedPort) => readonly string[],
 ): readonly (readonly ServedPort[])[] {
   const {facts, family} = context;
   const pods = podsHere(facts, family);

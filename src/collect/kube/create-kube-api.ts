@@ -46,7 +46,6 @@ export function createKubeApi(connection: Connection, options: KubeApiOptions = 
 }
 
 class HttpKubeApi implements KubeApi {
-  readonly description: string;
   readonly #config: KubectlConfig;
   readonly #options: Required<KubeApiOptions>;
   readonly #closing = new AbortController();
@@ -54,7 +53,6 @@ class HttpKubeApi implements KubeApi {
   #clockAheadMs: number | null = null;
 
   constructor(connection: Connection, options: KubeApiOptions) {
-    this.description = connection.description;
     this.#config = new KubectlConfig(connection);
     this.#options = {requestTimeout: 0, userAgent: 'svc-trace', backoff: 250, ...options};
   }

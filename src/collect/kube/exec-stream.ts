@@ -130,23 +130,13 @@ class Channels {
 
   /** Throws if the command failed. */
   stdoutOf(argv: readonly string[], closeCode: number): Buffer {
-    assertSuccess({argv, status: Buffer.concat(this.#status), stderr: Buffer.concat(this.#stderr), closeCode});
+    assertSuccess(argv, Buffer.concat(this.#status), Buffer.concat(this.#stderr), closeCode);
     return Buffer.concat(this.#stdout);
   }
 }
 
-/** How a command ended. */
-interface ExecEnd {
-  readonly argv: readonly string[];
-  /** The content of channel 3; empty if the connection was closed before. */
-  readonly status: Buffer;
-  readonly stderr: Buffer;
-  /** The close code of the WebSocket. */
-  readonly closeCode: number;
-}
-
-/** Throws a CommandFailed or an ApiError if the command failed, or if its end was not received. */
-function assertSuccess({argv, status: content, stderr, closeCode}: ExecEnd): void {
+/** Throws a CommandFailed or an ApiError if the command failed, or if its end was not received. `content`: all of channel 3. */
+function assertSuccess(argv: readonly string[], content: Buffer, stderr: Buffer, closeCode: number): void {
   if (content.length === 0) throw incomplete(`the connection was closed (${closeCode}) before ${argv[0]} had ended`);
   const status = statusOf(content);
   if (status === null) throw incomplete(`the Status at the end of ${argv[0]} is invalid`);

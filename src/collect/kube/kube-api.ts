@@ -1,7 +1,5 @@
 /** The part of the Kubernetes API that is used here, over keep-alive connections. */
 export interface KubeApi {
-  /** The context and the server, for messages and snapshots. */
-  readonly description: string;
   /** How far this machine's clock is ahead of the API server's, by the dates of its answers: in milliseconds, good to a second. */
   readonly clockAheadMs: number;
   /** Reads one object or any other JSON. Rejects with an ApiError. `path` is for example `/api/v1/nodes/node-a`. */

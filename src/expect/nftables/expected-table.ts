@@ -100,7 +100,7 @@ export class ExpectedTable implements NftTableSource {
       const before = elements.get(key);
       if (before === undefined || this.#actualValue(name, key) === value) elements.set(key, {key, value, comment});
     }
-    const plain = {size: null, comment: null, complete: true, dynamic: timeout !== null};
+    const plain = {size: null, complete: true, dynamic: timeout !== null};
     return {table: this.id, name, keyTypes, valueTypes, flags, timeout, ...plain, elements};
   }
 
@@ -165,7 +165,6 @@ function textChain(
     table,
     name,
     base,
-    comment: null,
     ruleCount: texts.length,
     complete: true,
     text: () => texts.join('\n'),

@@ -70,8 +70,8 @@ function writeServiceChains(plan: NftPlan, to: JsonWriter): void {
   const {item, context} = plan;
   const {names, endpoints} = item;
   if (plan.usesExternalChain) writeExternalChain(plan, to);
-  if (plan.usesCluster) writePolicyChain(plan, {chain: names.service, endpoints: endpoints.cluster}, to);
-  if (plan.usesLocal) writePolicyChain(plan, {chain: names.local, endpoints: endpoints.local}, to);
+  if (plan.usesCluster) writePolicyChain(plan, names.service, endpoints.cluster, to);
+  if (plan.usesLocal) writePolicyChain(plan, names.local, endpoints.local, to);
   for (const endpoint of plan.chained) writeEndpointChain(plan, endpoint, to);
   if (plan.usesFirewall && hasFirewallChains(context.version)) writeFirewallChain(plan, to);
 }
@@ -115,13 +115,8 @@ function writeMark({version, mark}: NftPlan['context'], to: JsonWriter): void {
   else to.call('jump', markChain);
 }
 
-interface PolicyChain {
-  readonly chain: string;
-  readonly endpoints: readonly Endpoint[];
-}
-
 /** `service-…` and `local-…`: masquerade of cluster-IP traffic up to 1.35, affinity, balancing. */
-function writePolicyChain(plan: NftPlan, {chain, endpoints}: PolicyChain, to: JsonWriter): void {
+function writePolicyChain(plan: NftPlan, chain: string, endpoints: readonly Endpoint[], to: JsonWriter): void {
   const {affinitySeconds} = plan.item.port;
   to.chain(chain);
   if (plan.hasInternal && chain === plan.internalChain) writeClusterIPMark(plan, to);

@@ -10,7 +10,6 @@ export class NftDumpChain implements NftChain {
   readonly name: string;
   readonly #textAt: RuleText;
   base: NftHook | null = null;
-  comment: string | null = null;
   complete = true;
   /** Start, end and line of each rule, one after another. */
   readonly #places: number[] = [];

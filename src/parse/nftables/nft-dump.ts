@@ -131,7 +131,7 @@ class TextReader {
     const [, kind = '', name = ''] = /^(chain|set|map) (\S+) \{$/.exec(text) ?? [];
     if (kind === 'chain') this.#state = {kind, table, chain: table.chains.open(name), open: null};
     else if (kind !== '') this.#openSet(table, name);
-    else if (text.startsWith('comment ')) table.comment = quotedIn(text);
+    else if (text.startsWith('comment ')) return;
     else if (/^flags .*\bdormant\b/.test(text)) table.dormant = true;
     else if (text.startsWith('flags ')) table.others.push(text);
     else this.#inOther({kind: 'other', table, parts: [], depth: 0, known: isObject.test(text)}, text);
@@ -181,7 +181,7 @@ class TextReader {
       chain.complete = false;
       this.#breakTable(table, text);
     } else if (/^type \S+ hook /.test(text)) this.#hook(table, chain, text);
-    else if (/^comment "[^"]*"$/.test(text)) chain.comment = quotedIn(text);
+    else if (/^comment "[^"]*"$/.test(text)) return;
     else if (depth > 0) state.open = {start, line: this.#line, depth};
     else chain.append(start, end, this.#line);
   }
@@ -204,7 +204,6 @@ class TextReader {
     else if (word === 'flags') setFlags(set, rest);
     else if (word === 'timeout') set.timeout = nftSeconds(rest);
     else if (word === 'size') set.size = Number.parseInt(rest, 10);
-    else if (word === 'comment') set.comment = quotedIn(text);
     else if (!setProperties.has(word)) {
       set.complete = false;
       this.#breakTable(table, text);
@@ -273,7 +272,7 @@ const maxShownLine = 120;
 /** `error: unexpected EOF`, `Killed`: no rule begins with a word and a colon, or with a capital letter. */
 const isOtherProgram = /^(?:[\w./-]+: |[A-Z])/;
 const isObject = /^(?:counter|quota|limit|flowtable|synproxy|secmark|tunnel|ct (?:helper|timeout|expectation)) /;
-const setProperties = new Set(['gc-interval', 'auto-merge', 'policy', 'counter', 'quota', 'limit', 'last']);
+const setProperties = new Set(['comment', 'gc-interval', 'auto-merge', 'policy', 'counter', 'quota', 'limit', 'last']);
 
 /** How many more braces it opens than it closes; quoted ones do not count. */
 export function depthOf(text: string): number {
@@ -281,10 +280,6 @@ export function depthOf(text: string): number {
   let depth = 0;
   for (const [brace] of text.replace(/"[^"]*"/g, '').matchAll(/[{}]/g)) depth += brace === '{' ? 1 : -1;
   return depth;
-}
-
-function quotedIn(text: string): string {
-  return /"([^"]*)"/.exec(text)?.[1] ?? '';
 }
 
 function setTypes(set: NftDumpSet, text: string, kind: string): void {

@@ -74,7 +74,6 @@ export class NftDumpTable<Chains extends TableChains = TableChains> implements N
   readonly chains: Chains;
   readonly sets = new Map<string, NftDumpSet>();
   readonly others: string[] = [];
-  comment: string | null = null;
   dormant: boolean | null = false;
   declared = true;
   /** The first set that was declared twice. */
@@ -121,7 +120,6 @@ export interface NftDumpSet extends NftSet {
   dynamic: boolean | null;
   timeout: number | null;
   size: number | null;
-  comment: string | null;
   complete: boolean;
   readonly elements: Map<string, NftElement>;
 }
@@ -136,7 +134,6 @@ export function newDumpSet(table: string, name: string): NftDumpSet {
     dynamic: null,
     timeout: null,
     size: null,
-    comment: null,
     complete: true,
     elements: new Map(),
   };

@@ -38,7 +38,6 @@ export class JsonChain implements NftChain {
   readonly #chains: ChainPlaces;
   readonly #place: number;
   readonly name: string;
-  readonly comment = null;
   #texts: readonly string[] | null = null;
   #rules: readonly NftRule[] | null = null;
 

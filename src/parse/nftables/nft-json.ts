@@ -243,7 +243,7 @@ function hookOf({type, hook, prio, policy, dev}: JsonObject): NftHook | null {
 }
 
 /** A set or map of `nft -j` with its elements. `table` is its family and name. */
-function jsonSet(table: string, {name, type, map, flags, timeout, size, comment, elem}: JsonObject): NftDumpSet {
+function jsonSet(table: string, {name, type, map, flags, timeout, size, elem}: JsonObject): NftDumpSet {
   const set = newDumpSet(table, asText(name));
   set.keyTypes = typesOf(type);
   set.valueTypes = map === undefined ? null : typesOf(map);
@@ -253,7 +253,6 @@ function jsonSet(table: string, {name, type, map, flags, timeout, size, comment,
     .sort();
   set.timeout = typeof timeout === 'number' ? timeout : null;
   set.size = typeof size === 'number' ? size : null;
-  set.comment = typeof comment === 'string' ? comment : null;
   const styles = set.keyTypes.map((keyType): ValueStyle => (keyType === 'mark' ? 'mark' : 'plain'));
   const keyText = styles.includes('mark') ? (key: JsonValue | undefined) => expressionText(key, styles) : plainKeyText;
   for (const entry of listOf(elem)) {

@@ -15,7 +15,6 @@ class TextRule implements NftRule {
   readonly isOrdinal?: true;
   readonly text: string;
   readonly body: string;
-  readonly comment: string | null;
   #statements: readonly NftStatement[] | null = null;
 
   constructor({table, chain, line, isOrdinal, text}: RuleText) {
@@ -24,9 +23,7 @@ class TextRule implements NftRule {
     this.line = line;
     if (isOrdinal !== undefined) this.isOrdinal = isOrdinal;
     this.text = text;
-    const {body, comment} = splitComment(text);
-    this.body = body;
-    this.comment = comment;
+    this.body = beforeComment(text);
   }
 
   statements(): readonly NftStatement[] {
@@ -35,9 +32,8 @@ class TextRule implements NftRule {
   }
 }
 
-function splitComment(text: string): {readonly body: string; readonly comment: string | null} {
-  const found = text.endsWith('"') ? /(?:^| )comment "([^"]*)"$/.exec(text) : null;
-  return found === null ? {body: text, comment: null} : {body: text.slice(0, found.index), comment: found[1] ?? ''};
+function beforeComment(text: string): string {
+  return text.endsWith('"') ? text.replace(/(?:^| )comment "[^"]*"$/, '') : text;
 }
 
 /**
@@ -47,9 +43,9 @@ function splitComment(text: string): {readonly body: string; readonly comment: s
 export function canonicalNftRule(listed: string): string {
   const text = listed.trim().replace(/\s*# handle \d+$/, '');
   if (!isSpecial.test(text)) return text;
-  const {body, comment} = splitComment(text);
+  const body = beforeComment(text);
   const tokens = canonicalTokens(nftTokens(body.replace(maskedFlags, oldFlags)));
-  return joinNftTokens(tokens) + (comment === null ? '' : ` comment "${comment}"`);
+  return joinNftTokens(tokens) + text.slice(body.length);
 }
 
 /** Words that nft 1.0.6 leaves out for a rule without counters. A word too many only costs time. */

@@ -2,19 +2,13 @@ import {type Address, type Cidr, contains, parseAddress, parseCidr} from '../../
 import {someOf} from '../../model/text.ts';
 import {podsIn} from './listed-pods.ts';
 
-/** An address with what has it, in words. */
-interface Holder {
-  readonly text: string;
-  readonly address: Address;
-}
-
 /** Networks of which a text tells twice, and differently: by flags, settings, the plugin, and addresses of pods, Services and nodes. */
 export function mixedRanges(
   lines: readonly string[],
   services: readonly {readonly name: string; readonly clusterIPs: readonly string[]}[],
   endpoints: ReadonlyMap<string, readonly string[]>,
 ): readonly string[] {
-  const held = (ip: string | null | undefined, text: string): readonly Holder[] => {
+  const held = (ip: string | null | undefined, text: string): readonly {readonly text: string; readonly address: Address}[] => {
     const address = parseAddress(ip ?? '');
     return address?.family === 'IPv4' ? [{text, address}] : [];
   };

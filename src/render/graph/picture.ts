@@ -1,4 +1,4 @@
-import type {Finding, ServiceName} from '../../model/finding.ts';
+import type {Finding} from '../../model/finding.ts';
 import {pushTo} from '../../model/lists.ts';
 import {affectsAllServices, type Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';
@@ -24,7 +24,6 @@ import {
  * boxes. Control characters are spelled out.
  */
 export interface Picture {
-  readonly service: ServiceName;
   readonly title: string;
   /** Findings that no box shows: of the node as a whole, and of the Service. */
   readonly alerts: readonly string[];
@@ -71,7 +70,6 @@ function pictureOf(group: readonly PortTrace[], findings: NodeFindings, options:
   const alerts = alertsOf(findings.of(first), isDrawn).map(escapeText);
   return [
     {
-      service: first.service,
       title: titleOf(group, first),
       alerts,
       paths: [...paths.filter(hasFault), ...paths.filter(path => !hasFault(path)), ...unservedPath(first)],

@@ -15,8 +15,6 @@ interface ListedFindings {
   readonly listed: readonly ListedFinding[];
   /** How many findings were left out, by code; the same finding on many nodes counts once. */
   readonly hidden: ReadonlyMap<string, number>;
-  /** How many findings the report has; the same finding on many nodes counts for each node. */
-  readonly total: number;
 }
 
 export interface ListedFinding extends FindingGroup {
@@ -50,7 +48,7 @@ export function listFindings(findings: readonly Finding[], all: boolean): Listed
       return [item];
     });
   const blocks = causeBlocks(findings).map(block => ({block, alike: list([block, ...block.others]), effects: list(block.effects)}));
-  return {blocks: blocks.filter(({alike, effects}) => alike.length + effects.length > 0), listed, hidden, total: findings.length};
+  return {blocks: blocks.filter(({alike, effects}) => alike.length + effects.length > 0), listed, hidden};
 }
 
 const maxPerCode = 200;

@@ -33,7 +33,7 @@ export const checkPage: Renderer = (report, options) => {
     pathOf: service => (service === undefined ? null : (pathIds.get(namespacedName(service)) ?? null)),
     all,
   });
-  const table = quiet ? nothing : matrixHtml(report, {listed: found.listed, ranges, all});
+  const table = quiet ? nothing : matrixHtml(report, found.listed, ranges, all);
   const [first] = found.blocks;
   const body = [
     summaryHtml(report),
@@ -88,15 +88,8 @@ function nounOf(thing: string, number: number): string {
   return number === 1 ? thing : `${thing}s`;
 }
 
-interface MatrixPlaces {
-  readonly listed: readonly ListedFinding[];
-  readonly ranges: NodeRanges;
-  /** Nothing is cut. */
-  readonly all: boolean;
-}
-
 /** A row for each Service and a column for each node; each cell links to its finding. Many nodes with the same cells share a column. */
-function matrixHtml(report: Report, {listed, ranges, all}: MatrixPlaces): Html {
+function matrixHtml(report: Report, listed: readonly ListedFinding[], ranges: NodeRanges, all: boolean): Html {
   const {cells, groups, rows, hidden, caused, fine} = matrixOf(report, {few: 12, single: 60, maxRows: all ? Infinity : maxRows});
   const shown = all ? groups : groups.slice(0, maxColumns);
   if (shown.length === 0 || (rows.length === 0 && !shown.some(group => cells.hasOwn(group)))) return nothing;

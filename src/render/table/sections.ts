@@ -5,14 +5,8 @@ import {nodeList} from '../finding-blocks.ts';
 import {escapeText, plainTable, type Style, wrap} from '../renderer.ts';
 import {secondsText} from '../verdict-line.ts';
 
-interface WaitSectionOptions {
-  readonly style: Style;
-  /** Every node on a line of its own. */
-  readonly all: boolean;
-}
-
 /** How long the nodes took to converge: those that have not converged first, then the slowest. */
-export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitReport, {style, all}: WaitSectionOptions): string {
+export function waitSection({nodes, seconds, limitSeconds, looks, clean}: WaitReport, style: Style, all: boolean): string {
   const head = clean ? style.green(`CONVERGED in ${secondsText(seconds)}`) : style.red(`NOT CONVERGED after ${secondsText(seconds)}`);
   const loud = nodes.filter(({look}) => all || look !== 1).toSorted((a, b) => slowness(b) - slowness(a));
   const shown = all ? loud : loud.slice(0, maxRows);

@@ -24,7 +24,7 @@ function sections(report: Report, options: RenderOptions, all: boolean): string 
     parts.push(matrix(report, {style, width: all ? Infinity : Math.min(width, widestMatrix), all}));
   if (!options.quiet && report.summary.services > 0 && report.scope?.startsWith('namespace') === true)
     parts.push(wrapLines(style.dim(`Services of ${report.scope} only; -A checks all namespaces`), width));
-  if (report.wait !== undefined) parts.push(wrapLines(waitSection(report.wait, {style, all}), width));
+  if (report.wait !== undefined) parts.push(wrapLines(waitSection(report.wait, style, all), width));
   append(parts, findingTexts(loud, {style, width, max: all ? Infinity : 10, spread: all, readAt: readTime(options.provenance)}));
   if (options.verbose) parts.push(wrapLines(settings(report, style), width), ...notReadSection(report, {style, width}));
   const partial = partialReading(report);

@@ -53,7 +53,7 @@ async function checkRepeatedly(watching: Watching, passing: PassingServices): Pr
     if (result.kind === 'report') show(result.report, clock.now(), passing.take());
     else if (isFirst) throw result.error;
     else trouble(result.error.message);
-    await untilChanged(watching, {print, passing, took: clock.now() - began});
+    await untilChanged(watching, print, passing, clock.now() - began);
   }
 }
 
@@ -70,16 +70,11 @@ function tryToCheck(run: ClusterRun): Promise<Look> {
   );
 }
 
-interface Check {
-  /** Of the Services and slices when it began; null if they could not be read. */
-  readonly print: string | null;
-  readonly passing: PassingServices;
-  /** In milliseconds. */
-  readonly took: number;
-}
-
-/** Polls every few seconds, and pauses for as long as a check took. A Service that is gone can have left rules behind. */
-async function untilChanged({run, interval}: Watching, {print, passing, took}: Check): Promise<void> {
+/**
+ * Polls every few seconds, and pauses for as long as a check took (`took`, in milliseconds). `print`: of the Services and slices when it
+ * began; null if they could not be read. A Service that is gone can have left rules behind.
+ */
+async function untilChanged({run, interval}: Watching, print: string | null, passing: PassingServices, took: number): Promise<void> {
   const {clock, signal, progress} = run;
   const due = clock.now() + Math.max(interval, took);
   const pace = Math.max(Math.min(pollEvery, interval), Math.min(took, interval));

@@ -10,7 +10,6 @@ interface StoredPod {
 
 /** An API server in memory that holds pods, and answers as the test says. */
 export class FakeKubeApi implements KubeApi {
-  readonly description = 'fake';
   readonly clockAheadMs = 0;
   readonly pods = new Map<string, StoredPod>();
   /** All that was asked for, such as `POST /api/v1/…`. */

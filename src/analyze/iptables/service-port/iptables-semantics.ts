@@ -146,7 +146,7 @@ export class IptablesSemantics implements ModeSemantics {
     const picked = new Set(actual.outcomes.flatMap(({path, destination}) => (isLeft(path, chain) ? [] : [destination])));
     return [...expected.destinations.keys()]
       .filter(destination => !picked.has(destination))
-      .map(endpoint => missingEndpoint(this.#case.item, {endpoint, probe, evidence: this.#endpointEvidence(endpoint, comparison)}));
+      .map(endpoint => missingEndpoint(this.#case.item, endpoint, probe, this.#endpointEvidence(endpoint, comparison)));
   }
 
   readonly evidence: ModeSemantics['evidence'] = {

@@ -20,7 +20,7 @@ export function userCredentials({name, user}: {readonly name: string; readonly u
   if (user.token) return fixedCredentials(`the token${whose}`, {authorization: bearer(user.token), certificate});
   if (user.username) return fixedCredentials(`the password${whose}`, {authorization: basic(user.username, user.password), certificate});
   if (user.exec) return execCredentials(user.exec, {...plugin, certificate});
-  if (user['auth-provider']) return oidcCredentials({name, user, certificate, environment: plugin.environment});
+  if (user['auth-provider']) return oidcCredentials(name, user, certificate, plugin.environment);
   if (certificate !== null) return fixedCredentials(`the client certificate${whose}`, {certificate});
   return fixedCredentials(name === '' ? 'no credentials' : `user "${name}", who has no credentials in the kubeconfig`);
 }
@@ -53,19 +53,11 @@ function tokenOf(file: string, last: string | null): string {
   throw new ApiError(`the token file ${file} is empty`, {status: null});
 }
 
-interface OidcUser {
-  readonly name: string;
-  /** The user's `auth-provider` is set; `origin` is the file that new tokens are written to. */
-  readonly user: User;
-  readonly certificate: ClientCertificate | null;
-  readonly environment: NodeJS.ProcessEnv;
-}
-
 /**
  * The OIDC token of the kubeconfig. If it has expired, it is renewed with the refresh token and written back, because an issuer may accept
- * each refresh token only once. Follows client-go's oidc plugin.
+ * each refresh token only once: to the file that the user's `origin` names. Follows client-go's oidc plugin.
  */
-function oidcCredentials({name, user, certificate, environment}: OidcUser): Credentials {
+function oidcCredentials(name: string, user: User, certificate: ClientCertificate | null, environment: NodeJS.ProcessEnv): Credentials {
   const provider = user['auth-provider'];
   if (provider?.name !== 'oidc') throw new KubeconfigError(droppedProvider(provider?.name ?? ''));
   let config: OidcConfig = provider.config ?? {};
