@@ -36,7 +36,7 @@ const fields = new Set(
 );
 
 const readers = byWord<StatementReader>(
-  ['jump goto', readJump],
+  ['jump goto', reader => ({kind: 'verdict', text: `${reader.next()} ${reader.next()}`})],
   ['reject', readReject],
   ['notrack', readNotrack],
   ['dnat snat masquerade redirect', readNat],
@@ -49,10 +49,6 @@ const readers = byWord<StatementReader>(
 function readNotrack(reader: TokenReader): NftStatement {
   reader.next();
   return {kind: 'notrack'};
-}
-
-function readJump(reader: TokenReader): NftStatement {
-  return {kind: 'verdict', text: `${reader.next()} ${reader.next()}`};
 }
 
 /** `reject with icmp host-unreachable`, `reject with tcp reset`. */

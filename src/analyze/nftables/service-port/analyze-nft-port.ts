@@ -76,15 +76,11 @@ export function nftAffinityRules(portCase: NftPortCase, symptoms: SymptomList): 
   if (affinitySeconds === null ? extra.length > 0 : other.length > 0) {
     const seconds = timeoutOf(portCase, [...extra, ...other]);
     const detail = `session affinity${seconds === null ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
-    return {kind: 'session-affinity-mismatch', detail, ...evidenceOf([...rules, ...differences.filter(isSet)])};
+    return {kind: 'session-affinity-mismatch', detail, ...evidenceOf([...rules, ...differences.filter(({what}) => what === 'set')])};
   }
   if (affinitySeconds === null || !remembersNobody(portCase, rules)) return null;
   const detail = `session affinity is missing in ${rules.length === 1 ? 'a rule' : 'rules'}: ${configured}`;
   return {kind: 'session-affinity-mismatch', detail, ...evidenceOf(rules)};
-}
-
-function isSet({what}: NftPortDifference): boolean {
-  return what === 'set';
 }
 
 function timeoutOf({actual}: NftPortCase, differences: readonly NftPortDifference[]): number | null {
