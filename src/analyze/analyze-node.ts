@@ -14,9 +14,9 @@ import {misnamedChains} from './iptables/misnamed-chains.ts';
 import {countRules} from './iptables/node-rulesets.ts';
 import type {AnalyzedStatus, Dumps, NodeAnalysis, NodeInput, ProxyMode, UnreadFamily} from './proxy-mode.ts';
 import {probabilityOf} from './services-in-rules/iptables-services.ts';
-import {type RulesOfNode, servicesInRules} from './services-in-rules/services-in-rules.ts';
+import {servicesInRules} from './services-in-rules/services-in-rules.ts';
 import {closedEntries} from './services-in-rules/what-rules-say.ts';
-import {whatTextSays} from './services-in-rules/what-text-says.ts';
+import {whatIsLacking, whatTextSays} from './services-in-rules/what-text-says.ts';
 import {withEffect} from './symptoms/node-symptoms.ts';
 import type {Symptom} from './symptoms/symptom.ts';
 import {iptablesMode} from './iptables/iptables-mode.ts';
@@ -70,21 +70,18 @@ function unseenObjects({api, node, nft}: NodeInput, {current}: Dumps): {readonly
   const {services, endpointSlices, endpoints} = api;
   const unseen = services === null ? 'the Services' : endpointSlices === null && endpoints === null ? 'the EndpointSlices' : null;
   if (unseen === null) return null;
-  const isAlone = isRulesAlone({api});
-  const held = isAlone ? [...current.values()].map(describeRules).join(', ') : '';
-  const said = isAlone ? saidOf(node, {rulesets: current, nft: nft()}) : [];
-  const reason =
-    said.length > 0
-      ? `${unseen} were not read. What was read shows: ${someOf(said, {max: 3})}${held === '' ? '' : ` (${held})`}`
-      : `${unseen} were not read, and without them the expected rules are unknown${held === '' ? '' : `: ${held}`}`;
-  return {reason, tellsMore: said.length > 0};
-}
-
-function saidOf(node: NodeDump, rules: RulesOfNode): readonly string[] {
+  const unknown = `${unseen} were not read, and without them the expected rules are unknown`;
+  if (!isRulesAlone({api})) return {reason: unknown, tellsMore: false};
+  const held = [...current.values()].map(describeRules).join(', ');
+  const rules = {rulesets: current, nft: nft()};
   const traces = servicesInRules(node, rules);
   const facts = whatTextSays(node, rules, traces);
-  const known = new Set(facts.flatMap(({about}) => about));
-  return [...facts.map(({text}) => text), ...closedEntries(traces, known)];
+  const said = [...facts.map(({text}) => text), ...closedEntries(traces, new Set(facts.flatMap(({about}) => about)))];
+  const shown =
+    said.length > 0
+      ? `${unseen} were not read. What was read shows: ${someOf(said, {max: 3})}`
+      : `${unknown}: ${whatIsLacking(node, traces)}`;
+  return {reason: `${shown}${held === '' ? '' : ` (${held})`}`, tellsMore: said.length > 0};
 }
 
 const toReadObjects =

@@ -45,6 +45,11 @@ export interface Entry {
   readonly port: number;
 }
 
+/** In the range of node ports, where nobody set another. */
+export function isNodePort(port = 0): boolean {
+  return port >= 30_000 && port <= 32_767;
+}
+
 /** Port 0 stands for an entry that the rules do not show. */
 export function entryText({kind, address, port}: Entry): string {
   if (port === 0) return 'an entry that is not in this text';

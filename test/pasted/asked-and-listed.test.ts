@@ -41,7 +41,9 @@ describe('a client', () => {
     );
     expect(answer(...services, '$ minikube ip', curl('192.0.2.20', 31808, late))).toContain('192.0.2.20 does not lead from this host');
     expect(answer(...services, curl('192.0.2.20', 31808, late))).toContain('by a firewall before the node, or by its rules');
-    expect(answer(...services, curl('192.0.2.20', 31809, late))).not.toContain('node port');
+    expect(answer(...services, curl('192.0.2.20', 31809, late))).toMatch(
+      /31809 .*, a port of the range of node ports: .* paste what iptables-save .* prints on 192\.0\.2\.20$/,
+    );
   });
 
   test('that asks for a node port at an address of IPv6 is told that kubectl lists IPv4 alone', () => {
@@ -132,17 +134,6 @@ describe('the address of a load balancer', () => {
     for (const why of [late, 'No route to host'])
       expect(answer(...balanced, curl('192.0.2.28', 8080, why))).toContain('192.0.2.28 is the load-balancer address of shop, which nodes');
     expect(answer(...balanced, curl('192.0.2.28', 8080, refused))).not.toContain('no speaker announces');
-  });
-
-  test.each(['192.0.2.128', '192.0.2.8', '192.0.2.29'])('is told where a client asks for %s, one digit apart', asked => {
-    expect(answer(...balanced, curl(asked, 8080, late))).toContain(
-      `${asked} is asked at port 8080, and no list has it: the address that kubectl lists for that port is 192.0.2.28`,
-    );
-    expect(answer(...balanced, curl(asked, 8081, late))).not.toContain('no list has it');
-  });
-
-  test('is not meant where a client asks for another one', () => {
-    expect(answer(...balanced, curl('192.0.2.141', 8080, late))).not.toContain('no list has it');
   });
 });
 
@@ -381,7 +372,7 @@ describe('state of a node', () => {
       link('tunl0@NONE', 'NOARP'),
       link('cni0', 'NO-CARRIER,BROADCAST,UP'),
     ])
-      expect(answer(text)).toMatch(/^is neither/);
+      expect(answer(text)).toMatch(/^has interfaces, in which nothing is known to be wrong/);
     expect(answer('w1   NotReady   <none>   9d   v1.31.2')).toContain('node w1 is not ready');
   });
 
@@ -404,7 +395,9 @@ describe('state of a node', () => {
     const answered = '10.244.2.4.80 > 10.244.0.9.41000: Flags [S.], seq 5, ack 71';
     expect(answer(packet('01.10', syn), packet('02.12', syn), packet('02.13', answered))).toContain('2 times before an answer came');
     // One packet on two interfaces.
-    expect(answer(packet('01.99', syn), packet('02.01', syn), packet('02.03', answered))).toMatch(/^is neither/);
+    expect(answer(packet('01.99', syn), packet('02.01', syn), packet('02.03', answered))).toMatch(
+      /^has captured packets, in which nothing/,
+    );
   });
 });
 
@@ -483,7 +476,7 @@ test('rows without a chain do not hide what else a text shows', () => {
 
 test('what is shown alone is told with what belongs to it', () => {
   expect(answer('Name: KUBE-CLUSTER-IP', 'Type: hash:ip,port', 'Number of entries: 1', 'Members:', '10.96.0.1,tcp:443')).toMatch(
-    /^lists sets \(ipset\) alone: .* ipvsadm -Ln/,
+    /^has sets \(ipset\), .* paste what .*ipvsadm -Ln/,
   );
   expect(answer('[ERROR] plugin/errors: 2 example.org. A: plugin/loop: no next plugin found')).toContain('its Corefile has no forward');
   expect(answer('main.go:205] Using interface with name eth0 and address 10.0.2.15')).toContain('flannel takes 10.0.2.15');

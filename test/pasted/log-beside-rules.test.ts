@@ -88,7 +88,7 @@ describe('a log alone without a known failure', () => {
 
   test('is answered with its last error', () => {
     expect(said('E1219 08:43:04.078410       1 graceful_termination.go:89] Try delete rs', head)).toContain(
-      'in which no failure is known. Its last error is: Try delete rs. What the node does',
+      'in which no failure is known. Its last error is: Try delete rs. To see what a node does',
     );
     expect(said('proxier.go:7] "Reloading service iptables data"')).toContain('is a log of kube-proxy alone, without an error.');
   });

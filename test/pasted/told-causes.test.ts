@@ -213,13 +213,13 @@ test('a route that sends the network of own pods away is told, and no route of a
 test('a Service that is described says that its load balancer is not set up', () => {
   const service = (event: string) => `Name:         web\nNamespace:    shop\nEndpoints:    10.244.0.7:80\nEvents:\n  ${event}\n`;
   expect(answer(service('Warning  SyncLoadBalancerFailed  67s (x2 over 3m)  service-controller  Error syncing: no subnet'))).toContain(
-    'Its load balancer is not set up, which kube-proxy never does: Error syncing: no subnet.',
+    'Its load balancer is not set up, which kube-proxy never does: Error syncing: no subnet',
   );
   expect(answer(service('Normal   EnsuredLoadBalancer  67s  service-controller  Ensured load balancer'))).not.toContain('load balancer');
   expect(answer('Subsets:\n  Addresses:          <none>\n  NotReadyAddresses:  10.244.0.7\n')).toContain(
     'None of the addresses of the Service is ready (10.244.0.7)',
   );
-  expect(answer('Subsets:\n  Addresses:          10.244.0.7\n')).not.toContain('endpoint');
+  expect(answer('Subsets:\n  Addresses:          10.244.0.7\n')).not.toContain('no endpoint');
 });
 
 describe('a log of kube-proxy', () => {

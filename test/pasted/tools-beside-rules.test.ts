@@ -140,7 +140,7 @@ test('pods that kubectl lists with their labels show why a Service has no endpoi
   expect(answer(pod('0/1     CrashLoopBackOff', 'app=web,tier=a'))).toContain(
     'the pods that the selector of shop/web matches are not ready: web-1 (CrashLoopBackOff).',
   );
-  expect(answer(pod('1/1     Running', 'app=web'))).toContain('Which pods it selects: kubectl get pods -n shop -l app=web.');
+  expect(answer(pod('1/1     Running', 'app=web'))).toContain('Which pods it selects: kubectl get pods -n shop -l app=web');
 });
 
 test('a chain INPUT that stops all but some ports is told, unless one of them is of the cluster', () => {

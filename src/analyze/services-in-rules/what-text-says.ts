@@ -4,6 +4,7 @@ import {keptWith, once} from '../../model/once.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import type {ServiceName} from '../../model/finding.ts';
+import {entryText, isNodePort} from '../../model/service-port.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import {namespacedName, plural, servicePortText, someOf} from '../../model/text.ts';
 import {parseConntrack} from '../../parse/conntrack.ts';
@@ -11,7 +12,7 @@ import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
 import {packetsOf, type TextFact, told} from '../../parse/pasted/captured-packets.ts';
-import {clientErrors, objectRelations} from '../../parse/pasted/client-errors.ts';
+import {type ClientError, clientErrors, isLocal, objectRelations} from '../../parse/pasted/client-errors.ts';
 import {type Listed, listedIn, type ListedService} from '../../parse/pasted/listed-objects.ts';
 import {besideLog} from '../../parse/pasted/listed-state.ts';
 import {stoppedInKernel} from '../../parse/pasted/kernel-lines.ts';
@@ -26,6 +27,23 @@ export function whatTextSays(node: NodeDump, rules?: RulesOfNode, traces?: reado
     const read = rules ?? rulesOf(node);
     return factsOf(node, {...read, traces: traces ?? servicesInRules(node, read)});
   });
+}
+
+/** What to paste beside rules in which nothing is known to be wrong: where a path ends at a chain that they do not have, that chain. */
+export function whatIsLacking(node: NodeDump, traces: readonly PortTrace[]): string {
+  const [open] = traces.flatMap(({family, service, port, entries}) =>
+    entries.flatMap(({entry, end}) => {
+      const chain = /^chain (\S+) is not in this text/.exec(end?.reason ?? '')?.[1];
+      if (chain === undefined || entry.port === 0) return [];
+      const [tool, ofNft] = family === 'IPv4' ? ['iptables', 'ip'] : ['ip6tables', 'ip6'];
+      const list = chain.startsWith('KUBE-') ? `${tool} -t nat -S ${chain}` : `nft list chain ${ofNft} kube-proxy ${chain}`;
+      return `${servicePortText(service, port)} (${entryText(entry)}) leads to chain ${chain}, which is not in this text (${list})`;
+    }),
+  );
+  if (open !== undefined) return open;
+  return listedOf(node).services.length > 0
+    ? 'nothing is known to be wrong in them, and in what kubectl lists beside them'
+    : 'paste with them what kubectl get svc,endpoints -A -o wide prints';
 }
 
 interface RulesOfText extends RulesOfNode {
@@ -57,8 +75,8 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
       ...rulesets.flatMap(notMasqueraded),
       ...rulesets.flatMap(ruleset => withoutClusterCIDR(ruleset, lines)),
       ...(nft === null ? lackedJump(lines, rulesets) : unmetNftRules(nft)),
-      ...(nft === null && servers.servers.length === 0 ? unshownNat(lines, rulesets) : []),
     ]),
+    ...askedByClients(lines, {...rules, nft, servers, node}, traces),
   ];
 }
 
@@ -328,7 +346,6 @@ function besideNodePorts(lines: readonly string[], {servers}: ReturnType<typeof 
     port,
     reals: new Set(realServers.map(({hostPort}) => hostPort)),
   }));
-  const isNodePort = (port: number): boolean => port >= 30_000 && port <= 32_767;
   return all.flatMap(({at, port, isOfCluster, reals}) => {
     if (isNodePort(port) || isOfCluster) return [];
     const local = all.find(
@@ -341,14 +358,37 @@ function besideNodePorts(lines: readonly string[], {servers}: ReturnType<typeof 
   });
 }
 
-/** A client that reaches no server, beside rules without those that translate. */
-function unshownNat(lines: readonly string[], rulesets: readonly Ruleset[]): readonly string[] {
-  const [error] = clientErrors(lines);
-  if (error === undefined || rulesets.some(({tables}) => tables.has('nat'))) return [];
-  const {host, port, why} = error;
-  return [
-    `a program does not reach ${joinHostPort(host, port)} (${why}): table nat, in which kube-proxy translates Services, is not shown (iptables-save prints it)`,
-  ];
+/** Servers that programs do not reach, and where the rules send what comes to them. */
+function askedByClients(lines: readonly string[], {nft, rulesets, servers}: WholeText, traces: readonly PortTrace[]): readonly TextFact[] {
+  const entries = traces.flatMap(trace => trace.entries.map(each => ({...each, trace, name: inRulesName(trace.service, trace.port)})));
+  const isNatShown = nft !== null || servers.servers.length > 0 || [...rulesets.values()].some(({tables}) => tables.has('nat'));
+  const whereTo = ({host, port, why}: ClientError, asked: string): string | null => {
+    const own =
+      entries.find(({entry}) => entry.address === host && entry.port === port) ??
+      entries.find(({entry}) => entry.kind === 'nodePort' && entry.port === port);
+    const ofPod = entries.find(({endpoints}) => endpoints.some(({hostPort}) => hostPort === asked));
+    if (own === undefined && ofPod !== undefined)
+      return `it is an endpoint of ${ofPod.name}, asked without a rule of a Service: its program does not listen there, or packets to the pod are lost`;
+    if (own === undefined)
+      return isNatShown
+        ? 'no entry of a Service that the text shows has this address and port'
+        : 'table nat, in which kube-proxy translates Services, is not shown (iptables-save prints it)';
+    if (isLocal.test(host) && own.trace.service.namespace === 'ipvs')
+      return `it is a node port, which IPVS mode serves at the addresses of the node (${joinHostPort(own.trace.service.name, port)}) and not at ${host}`;
+    const ends = own.endpoints.flatMap(({hostPort}) => (isShown(hostPort) ? hostPort : []));
+    if (own.end?.verdict === 'undecided' || ends.length === 0) return own.end?.reason ?? null;
+    const effect = /refused/i.test(why)
+      ? 'no program listens there, or it does at 127.0.0.1 of the pod alone (ss -lnt in the pod), unless a NetworkPolicy refuses'
+      : 'packets or their answers are lost on the way to the pod, or a rule that the text does not show stops them. curl to these endpoints from the node and from that of the pod shows which';
+    return `the rules send what comes for ${own.name} to ${someOf(ends)}: ${effect}`;
+  };
+  return uniqueBy(clientErrors(lines), ({host, port}) => joinHostPort(host, port))
+    .slice(0, 2)
+    .flatMap(error => {
+      const asked = joinHostPort(error.host, error.port);
+      const text = whereTo(error, asked);
+      return text === null ? [] : {text: `a program does not reach ${asked} (${error.why}): ${text}`, about: [asked]};
+    });
 }
 
 /** Masquerading needs a jump of POSTROUTING, which is shown whole. */

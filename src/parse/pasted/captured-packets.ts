@@ -1,5 +1,4 @@
 import {familyOf, joinHostPort} from '../../model/address.ts';
-import {uniqueBy} from '../../model/lists.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {parseConntrack} from '../conntrack.ts';
 import type {Listed} from './listed-objects.ts';
@@ -92,12 +91,37 @@ export function packetsOf(lines: readonly string[], tracked: string): readonly T
   const waiting = waitingConnections(lines, tracked);
   if (!lines.some(line => line.includes(' > '))) return waiting;
   const segments = segmentsOf(lines);
-  return [...waiting, ...toldByLines(lines), ...untranslated(segments), ...unanswered(segments)];
+  return [...waiting, ...meant(tellingLines, lines), ...untranslated(segments), ...unanswered(segments)];
 }
 
 /** A pattern a line, and below it what that means in the words of this program: `$1` is a group of the pattern. */
-export function meanings(text: string): readonly {readonly pattern: RegExp; readonly form: string}[] {
+export function meanings(text: string): readonly Meaning[] {
   return [...text.matchAll(/^(\S.*)\n {2}(.*)$/gm)].map(([, pattern = '', form = '']) => ({pattern: new RegExp(pattern), form}));
+}
+
+interface Meaning {
+  readonly pattern: RegExp;
+  readonly form: string;
+}
+
+/** What entries of a text mean, about the addresses that they name; the same of several servers once. */
+export function meant(table: readonly Meaning[], entries: readonly string[]): readonly TextFact[] {
+  return table.flatMap(({pattern, form}) => {
+    const found = entries.flatMap(entry => {
+      const groups = pattern.exec(entry);
+      return groups === null ? [] : [groups.slice(1).map((group = '') => group.replaceAll(/,(?=\S)/g, ', '))];
+    });
+    return [...Map.groupBy(found, ([, ...rest]) => rest.join(' ')).values()].map(alike => {
+      const groups = [someOf([...new Set(alike.map(([first = '']) => first))]), ...(alike[0]?.slice(1) ?? [])];
+      const many = form
+        .replace(/\$1 has\b/, '$1 have')
+        .replace(/\$1 is\b/, '$1 are')
+        .replace(/^\$1 answers/, '$1 answer')
+        .replace('Service $1', 'Services $1');
+      const text = (groups[0]?.includes(', ') === true ? many : form).replaceAll(/\$(\d)/g, (_, place) => groups[Number(place) - 1] ?? '');
+      return {text, about: alike.flat().filter(group => familyOf(group) !== null)};
+    });
+  });
 }
 
 /** What a line of tcpdump says by itself. The other node drops packets of a tunnel whose outer checksum is wrong; VXLAN mostly has none. */
@@ -111,22 +135,6 @@ const tellingLines = meanings(String.raw`
 (\S+) > \S+: ICMP (\S+) (tcp|udp|sctp) port (\w+) unreachable
   $1 answers that $3 port $4 of $2 is unreachable: nothing listens there, or a rule with REJECT refuses, as kube-proxy writes for a Service without endpoints
 `);
-
-/** Each once, about the addresses that it names. */
-function toldByLines(lines: readonly string[]): readonly TextFact[] {
-  return tellingLines.flatMap(({pattern, form}) => {
-    const found = lines.flatMap(line => [pattern.exec(line)?.slice(1) ?? []].filter(groups => groups.length > 0));
-    return uniqueBy(found, groups => groups.slice(-3).join()).map(groups => ({
-      text: filled(form, groups),
-      about: groups.filter(group => familyOf(group) !== null),
-    }));
-  });
-}
-
-/** With groups of a pattern in the places of `$1`, `$2` and so on. */
-export function filled(form: string, groups: readonly string[]): string {
-  return form.replaceAll(/\$(\d)/g, (_, place) => groups[Number(place) - 1] ?? '');
-}
 
 interface Segment {
   /** `address.port`. */

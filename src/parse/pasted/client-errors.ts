@@ -1,5 +1,6 @@
 import {joinHostPort} from '../../model/address.ts';
 import {onceAsked} from '../../model/once.ts';
+import {isNodePort} from '../../model/service-port.ts';
 import {someOf} from '../../model/text.ts';
 import type {Listed, ListedService} from './listed-objects.ts';
 import {podsIn} from './listed-pods.ts';
@@ -18,7 +19,7 @@ const forms: readonly RegExp[] = [
   /\blookup \S+ on (?<host>\S+):(?<port>\d+): dial udp \S+ (?<why>[a-z/ ]+?)["\\]*$/,
   /\bread udp [^\s>]+->(?<host>\S+):(?<port>\d+): (?<why>[a-z/ :]+?)["\\]*$/,
   /\b(?:Failed to )?connect to (?:host |address )?(?<host>\S+) port (?<port>\d+)(?: after \d+ ms| \(tcp\)| from \S+ port \d+)?:? (?:failed: )?(?<why>.+)$/,
-  /\bcurl: \(\d+\) Failed connect to (?<host>\S+):(?<port>\d+); (?<why>.+)$/,
+  /curl: \(\d+\) Failed connect to (?<host>\S+):(?<port>\d+); (?<why>.+)$/,
   /\bConnecting to (?:\S+ \S+\|)?(?<host>\d[\d.]+)(?: \([^)]*\))?[:|]:?(?<port>\d+)\W* failed: (?<why>.+)$/,
   /\bconnect (?<why>ECONNREFUSED|ETIMEDOUT) (?<host>[\d.]+):(?<port>\d+)/,
   /\bcommunications error to (?<host>[\d.]+)#(?<port>\d+): (?<why>timed out|connection refused)/,
@@ -95,18 +96,15 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   const [end] = [...listed.endpoints].filter(([, all]) => all.has(asked));
   if (end !== undefined) return refusedBy(error, `${asked} is an endpoint of ${end[0]}`, new Set([asked]));
   const pod = podsIn(lines).find(({ip}) => ip === host);
-  if (pod !== undefined && port >= 30_000 && port <= 32_767)
+  if (pod !== undefined && isNodePort(port))
     return `${host} is the address of pod ${pod.name}, and ${port} a port of the range of node ports: nodes serve those, and a pod is asked at the port at which its program listens (targetPort)`;
-  const isOwn = /^(?:localhost|127\.)/.test(host);
-  const all = listed.services.flatMap(({name, ports, balancers = []}) => ports.map(each => ({...each, name, balancers})));
+  const isOwn = isLocal.test(host);
+  const all = listed.services.flatMap(({name, ports}) => ports.map(each => ({...each, name})));
   const own = all.find(({nodePort}) => nodePort === port);
   const other = all.find(each => each.nodePort !== null && each.port === port);
   const announced = listed.services.find(({balancers = []}) => balancers.includes(host));
   if (announced !== undefined && /time|no route/i.test(why))
     return `${host} is the load-balancer address of ${announced.name}, which nodes translate once packets come to them: from outside nothing leads there where no speaker announces it (the log and the L2Advertisement or BGPAdvertisement of MetalLB), where the client's network does not route it to a node, or where a firewall drops it`;
-  const meant = all.flatMap(each => (each.port === port ? each.balancers : [])).find(address => isTypo(address, host));
-  if (meant !== undefined)
-    return `${host} is asked at port ${port}, and no list has it: the address that kubectl lists for that port is ${meant}`;
   if (own === undefined)
     return isOwn && other !== undefined ? `${port} is the port of ${other.name} at its cluster IP: at nodes it is ${other.nodePort}` : [];
   const what = `${port} is the node port of ${own.name}`;
@@ -119,13 +117,8 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
     : ofName(what, own.name);
 }
 
-/** One digit more, less or another. */
-function isTypo(address: string, asked: string): boolean {
-  const same = [...address].findIndex((character, at) => character !== asked[at]);
-  const rest = (text: string, skip: number): string => text.slice(Math.max(0, same) + skip);
-  const isSame = (left: number, right: number): boolean => rest(address, left) === rest(asked, right);
-  return address !== asked && (isSame(1, 0) || isSame(0, 1) || isSame(1, 1));
-}
+/** The host of the client itself. */
+export const isLocal = /^(?:localhost|127\.)/;
 
 /** `web`, `web.shop` and longer ones, of `shop/web` or `web`. */
 function isNameOf(host: string, service: string): boolean {

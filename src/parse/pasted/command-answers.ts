@@ -1,4 +1,4 @@
-import {plural, someOf} from '../../model/text.ts';
+import {someOf} from '../../model/text.ts';
 import {martians} from './kernel-lines.ts';
 import {podsIn} from './listed-pods.ts';
 import {nodeRow, settingsIn} from './listed-ranges.ts';
@@ -6,18 +6,15 @@ import {ofNames} from './object-relations.ts';
 import {doubledRoutes, tablesBefore} from './listed-state.ts';
 import {toldCauses, wordsOfCauses} from './told-causes.ts';
 
-/** What commands answer that print no rule, each in a few words: chains and tables that are not there, pods that do not run, counters. */
+/** What commands answer that print no rule, each in a few words: what lines say, pods that do not run, routes. */
 export function commandAnswers(lines: readonly string[]): readonly string[] {
   if (!lines.some(line => telling.test(line) || wordsOfCauses.test(line))) return [];
   const readers = [
     martians,
-    missingRules,
     emptySearches,
     stoppedPods,
     withoutPlugin,
     bridgesOfDocker,
-    withoutBackends,
-    failedInserts,
     closedByUfw,
     besideTunnel,
     doubledRoutes,
@@ -27,27 +24,6 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     sharedAddresses,
   ];
   return [...toldCauses(lines), ...readers.flatMap(read => read(lines))];
-}
-
-/** `iptables: No chain/target/match by that name.` and nft's error, each below the command that names what it asks for. */
-function missingRules(lines: readonly string[]): readonly string[] {
-  return lines.flatMap((line, at) => {
-    const before = (): readonly string[] => lines.slice(Math.max(0, at - maxBelow), at).toReversed();
-    if (/^ip6?tables\S*(?: v\S+ \S+)?: No chain\/target\/match by that name/.test(line.trim())) {
-      const chain = before()
-        .flatMap(text => /\s-(?:\w*L|\w*S|-list\S*)\s+(KUBE-[\w-]+)/.exec(text)?.[1] ?? [])
-        .at(0);
-      if (chain === undefined) return [];
-      return `there is no chain ${chain}: in iptables and IPVS mode kube-proxy has not written its rules, or wrote them to the other backend (iptables-nft-save and iptables-legacy-save show both)`;
-    }
-    const table = /^Error: No such file or directory/.test(line.trim())
-      ? [...before(), ...lines.slice(at + 1, at + 2)]
-          .flatMap(text => /\blist (?:table|chain|map|set) (ip6? kube-proxy)\b/.exec(text)?.[1] ?? [])
-          .at(0)
-      : undefined;
-    if (table === undefined) return [];
-    return `there is no table ${table}, or not what was asked of it: kube-proxy does not run in nftables mode on this node, or has written no rules`;
-  });
 }
 
 /** Searches of rules that found nothing: the next lines are empty, or the next one is another command at the same prompt. */
@@ -123,24 +99,6 @@ function bridgesOfDocker(lines: readonly string[]): readonly string[] {
   ];
 }
 
-/** Rows of `cilium service list` to which no backend belongs. */
-function withoutBackends(lines: readonly string[]): string | readonly string[] {
-  const start = lines.findIndex(line => /\bID\s+Frontend\s+Service Type\s+Backend\b/.test(line));
-  const own = start < 0 ? [] : lines.slice(start + 1);
-  const empty = own.flatMap((line, at) => {
-    const frontend = /^\s*\d+\s+(\S+:\d+\S*)\s+(?:ClusterIP|NodePort|LoadBalancer|ExternalIPs|HostPort|LocalRedirect)\s*$/.exec(line)?.[1];
-    return frontend === undefined || /^\s+\d+ => /.test(own[at + 1] ?? '') ? [] : frontend;
-  });
-  return empty.length === 0 ? [] : `the Cilium agent knows no backend of ${someOf(empty)}: it drops or refuses connections`;
-}
-
-/** `cpu=1 found=998 … insert_failed=8120 drop=8120 …` of `conntrack -S`. */
-function failedInserts(lines: readonly string[]): string | readonly string[] {
-  const failed = lines.reduce((sum, line) => sum + Number(/^\s*cpu=\d+\s.*\binsert_failed=(\d+)/.exec(line)?.[1] ?? 0), 0);
-  if (failed === 0) return [];
-  return `the kernel dropped ${plural(failed, 'packet')} of new flows, since another packet had taken their translation (insert_failed): mostly two DNS requests from one socket at once, one of which is sent again after 5 s. A resolver on each node (NodeLocal DNSCache) or TCP avoids it`;
-}
-
 /** `ufw status verbose`. Rules that admit a network or an interface may be those of pods. */
 function closedByUfw(lines: readonly string[]): string | readonly string[] {
   const at = lines.findIndex(line => /^\s*Default: .*\bdeny \(routed\)/.test(line));
@@ -192,7 +150,7 @@ const ofHost = /\bhostNetwork\b['"`]*[:=]? *true\b/i;
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /No chain\/target|No such file|\bgrep |\d\/\d+ +[A-Z][A-Za-z]|Service Type|insert_failed|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-?[Oo]verride|from all lookup/;
+  /\bgrep |\d\/\d+ +[A-Z][A-Za-z]|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-?[Oo]verride|from all lookup/;
 
 /** Pods of two nodes with one address, which is that of no node: one of them was left when its node was lost. */
 function sharedAddresses(lines: readonly string[]): readonly string[] {

@@ -1,8 +1,9 @@
 import {joinHostPort} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
+import {isNodePort} from '../../model/service-port.ts';
 import {parseSysctls} from '../network-facts.ts';
-import {type TextFact, told} from './captured-packets.ts';
+import {meanings, meant, type TextFact, told} from './captured-packets.ts';
 import {endsOfTraces} from './traced-packets.ts';
 
 /** Lines of `sysctl` about forwarding, with the last value of each; null if there are none. Those of a pod are its own. */
@@ -28,37 +29,31 @@ export function stoppedInKernel(
   switches: string,
   {hasSix = false, rulesets = []}: {readonly hasSix?: boolean; readonly rulesets?: readonly Ruleset[]} = {},
 ): readonly TextFact[] {
+  // Of the families that the node has rules of.
+  const values = [...(parseSysctls(switches) ?? [])].filter(([name]) => hasSix || !name.includes('.ipv6.'));
   return [
     ...endsOfTraces(lines, rulesets),
     ...uniqueBy(stoppedPackets(lines), ({text}) => text).slice(0, maxStopped),
     ...told(isTableFull(lines, switches) ? ['the kernel drops packets of new connections, since its table of connections is full'] : []),
-    ...told(switchedOff(switches, {hasSix})),
+    ...meant(
+      offSwitches,
+      values.map(pair => pair.join('=')),
+    ),
   ];
 }
 
 /** Of packets that a log names: clients try again from other ports. */
 const maxStopped = 3;
 
-/** What `listedSwitches` shows to be off, of the families that the node has rules of. */
-function switchedOff(switches: string, {hasSix}: {readonly hasSix: boolean}): readonly string[] {
-  const values = parseSysctls(switches) ?? new Map<string, string>();
-  const forwarding = ['net.ipv4.ip_forward', ...(hasSix ? ['net.ipv6.conf.all.forwarding'] : [])].filter(name => values.get(name) === '0');
-  return [
-    ...(values.get('net.bridge.bridge-nf-call-iptables') === '0'
-      ? [
-          'net.bridge.bridge-nf-call-iptables is 0: where pods are on a bridge (cni0, docker0), one does not reach a cluster IP by an endpoint on its own node',
-        ]
-      : []),
-    ...(values.get('net.ipv4.conf.all.route_localnet') === '0'
-      ? [
-          'net.ipv4.conf.all.route_localnet is 0: node ports do not answer on 127.0.0.1 (localhost), and kube-proxy in iptables mode turns it on unless localhostNodePorts is false',
-        ]
-      : []),
-    ...forwarding.map(
-      name => `${name} is 0: the node forwards no packet, so that its pods reach no other pod by a Service, and node ports lead to no pod`,
-    ),
-  ];
-}
+/** Settings that are off, and what does not work without them. */
+const offSwitches = meanings(String.raw`
+^net\.bridge\.bridge-nf-call-iptables=0
+  net.bridge.bridge-nf-call-iptables is 0: where pods are on a bridge (cni0, docker0), one does not reach a cluster IP by an endpoint on its own node
+^net\.ipv4\.conf\.all\.route_localnet=0
+  net.ipv4.conf.all.route_localnet is 0: node ports do not answer on 127.0.0.1 (localhost), and kube-proxy in iptables mode turns it on unless localhostNodePorts is false
+^(net\.ipv4\.ip_forward|net\.ipv6\.conf\.all\.forwarding)=0
+  $1 is 0: the node forwards no packet, so that its pods reach no other pod by a Service, and node ports lead to no pod
+`);
 
 /** Lines that a command prints. */
 const maxBelow = 4;
@@ -91,7 +86,7 @@ function stoppedPackets(lines: readonly string[]): readonly TextFact[] {
 const podInterface = /^(?:cni\d|flannel|cali|vxlan|tunl\d|veth|weave|kube-|cilium|lxc|docker\d|br-|wg|antrea)/;
 
 function isPortOfKubernetes(port: number): boolean {
-  return (port >= 30_000 && port <= 32_767) || [6443, 16_443, 10_250, 8472, 4789, 179, 9345].includes(port);
+  return isNodePort(port) || [6443, 16_443, 10_250, 8472, 4789, 179, 9345].includes(port);
 }
 
 /**

@@ -32,19 +32,7 @@ export const podsIn = once((lines: readonly string[]): readonly ListedPod[] => {
     if (count === undefined) return [];
     const [, ip = null, node = null] = /(?:^|\s)(\d+\.\d+\.\d+\.\d+)\s+(\S+)/.exec(rest) ?? [];
     const shown = /\s(\S+=\S*)\s*$/.exec(rest)?.[1]?.split(',');
-    return [
-      {
-        namespace,
-        name,
-        ready: Number(count),
-        isReady: count === all,
-        status,
-        ip,
-        node,
-        labels: shown ?? asked,
-        areAsked: shown === undefined,
-      },
-    ];
+    return {namespace, name, ready: Number(count), isReady: count === all, status, ip, node, labels: shown ?? asked, areAsked: !shown};
   });
 });
 

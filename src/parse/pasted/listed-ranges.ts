@@ -112,5 +112,5 @@ export function listedSettings(lines: readonly string[]): string | null {
       ? 'no network for that of pods (clusterCIDR): unless detectLocalMode has another, it masquerades nothing of what comes to cluster IPs, and nodes may get no answer from pods of other nodes'
       : `clients in ${cidr} for pods (clusterCIDR)`;
   if (mode === undefined) return null;
-  return `has settings of kube-proxy: it works in ${mode === '' ? 'iptables mode, since mode is empty' : `${mode} mode${module}`}, and takes ${pods}. What it does with Services is in the rules of a node: iptables-save, nft list ruleset or ipvsadm -Ln`;
+  return `has settings of kube-proxy: it works in ${mode === '' ? 'iptables mode, since mode is empty' : `${mode} mode${module}`}, and takes ${pods}`;
 }

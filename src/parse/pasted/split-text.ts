@@ -1,12 +1,13 @@
 import {depthOf} from '../nftables/nft-dump.ts';
 import {joinHostPort} from '../../model/address.ts';
+import {isNodePort} from '../../model/service-port.ts';
 import {someOf} from '../../model/text.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
-import {connectionIn, packetsOf} from './captured-packets.ts';
+import {connectionIn, meanings, packetsOf} from './captured-packets.ts';
 import {commandAnswers} from './command-answers.ts';
-import {type ClientError, clientErrors, refusedClients} from './client-errors.ts';
+import {type ClientError, clientErrors, isLocal, refusedClients} from './client-errors.ts';
 import {listedIn, listedObjects} from './listed-objects.ts';
 import {listedSettings} from './listed-ranges.ts';
 import {listedSwitches, stoppedInKernel} from './kernel-lines.ts';
@@ -25,7 +26,7 @@ export function snapshotOfText(origin: string, content: Buffer): Snapshot | null
 export function noDump(content: Buffer): string {
   return (
     answerOfText(content) ??
-    'is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server'
+    `is neither a bundle nor a dump of iptables-save or nft: no line of it is a table, a chain, a rule or a virtual server. ${rulesToPaste([])}`
   );
 }
 
@@ -49,10 +50,9 @@ export function answerOfText(content: Buffer): string | null {
       ? troubleIn(lines.join('\n'))
       : troubleIn(lines.filter(line => /\bKUBE-[A-Z]/.test(line) && /\b(?:[Ff]ailed|[Ee]rror)\b/.test(line)).join('\n'));
   if (typeof ofCommand !== 'string')
-    return `has no rules, and what a command says: ${ofCommand.line.trim()} (${ofCommand.failure.cause}). What the rules are, iptables-save or nft list ruleset prints`;
+    return `has no rules, and what a command says: ${ofCommand.line.trim()} (${ofCommand.failure.cause}). ${rulesToPaste(lines)}`;
   const objects = listedObjects(lines);
   const listed = listedIn(lines);
-  const whole = lines.join('\n');
   const clients = refusedClients(lines, listed);
   const [client] = clients.length > 0 ? [] : clientErrors(lines);
   const unreached = client === undefined ? null : unreachedText(client, lines);
@@ -61,39 +61,71 @@ export function answerOfText(content: Buffer): string | null {
     ...refusedElements(lines),
     ...stoppedInKernel(lines, listedSwitches(lines) ?? '').map(({text}) => text),
     ...commandAnswers(lines),
-    ...packetsOf(lines, whole).map(({text}) => text),
+    ...packetsOf(lines, lines.join('\n')).map(({text}) => text),
     ...listed.faults,
     ...clients,
     ...besideLog(lines, listed),
     ...(connection?.isFault === true ? [connection.text] : []),
   ];
-  const what = rows === null ? 'has no rules, and shows: ' : `${rows}. The text shows: `;
   const beside = [
     ...(connection === null || connection.isFault || connection.isTranslated ? [] : [connection.text.replace(/^o/, 'O')]),
     ...(objects ?? []),
     ...(unreached === null ? [] : [`A program ${unreached}`]),
   ];
-  if (facts.length > 0) return what + [...new Set([...facts, ...beside])].slice(0, maxFacts).join('. ');
+  if (facts.length > 0)
+    return `${rows === null ? 'has no rules, and shows: ' : `${rows}. The text shows: `}${[...new Set([...facts, ...beside])].slice(0, maxFacts).join('. ')}`;
   if (rows !== null) return rows;
-  const ofLog = (said: string): string =>
-    `is a log of kube-proxy alone, ${said}. What the node does is in its rules: iptables-save, nft list ruleset or ipvsadm -Ln`;
-  if (failure !== '') return ofLog(`in which no failure is known. Its last error is: ${failure}${shortenedText([failure])}`);
-  if (objects !== null)
-    return `is what kubectl prints, without rules. ${beside.map(text => `${text}. `).join('')}To see what a node does, paste iptables-save, nft list ruleset or ipvsadm -Ln`;
   const settings = listedSettings(lines);
-  if (unreached !== null)
-    return `shows a program that ${unreached}. ${settings === null ? '' : `The text ${settings}. `}What the node of the program does with its packets is in its rules, which iptables-save or nft list ruleset prints`;
-  if (log !== null) return ofLog('without an error');
-  if (settings !== null) return settings;
-  if (connection !== null) return `is a list of tracked connections, without rules: ${connection.text}`;
   const shortened = shortenedText(lines.filter(line => /\bkube-proxy\[\d+\]: /.test(line)));
-  if (shortened !== '') return `has lines of a log of kube-proxy.${shortened}`;
-  if (lines.some(line => /^\s*(?:Members:|add KUBE-\S+ )/.test(line)))
-    return 'lists sets (ipset) alone: what is done to their members, rules of iptables-save ask for, and where IPVS sends it, ipvsadm -Ln lists';
-  if (listedDevice(lines) !== null)
-    return 'lists the addresses of kube-ipvs0 alone, which is DOWN and NOARP wherever kube-proxy works: paste what ipvsadm -Ln prints with it';
-  return null;
+  const kinds = kindsOfOutput.flatMap(({pattern, form}) => (lines.some(line => pattern.test(line)) ? form : []));
+  const what = [
+    failure === ''
+      ? null
+      : `is a log of kube-proxy alone, in which no failure is known. Its last error is: ${failure}${shortenedText([failure])}`,
+    objects === null ? null : ['is what kubectl prints, without rules', ...beside].join('. '),
+    unreached === null ? null : `shows a program that ${unreached}${settings === null ? '' : `. The text ${settings}`}`,
+    log === null ? null : 'is a log of kube-proxy alone, without an error',
+    settings,
+    connection === null ? null : `is a list of tracked connections, without rules: ${connection.text}`,
+    shortened === '' ? null : `has lines of a log of kube-proxy.${shortened}`,
+    kinds.length === 0 ? null : `has ${someOf(kinds)}, in which nothing is known to be wrong, and no rules`,
+  ].find(text => text !== null);
+  if (what === undefined) return null;
+  // What is wrong with an object no rule shows.
+  return (objects ?? []).length > 0 ? what : `${what.replace(/\.$/, '')}. ${rulesToPaste(lines, client, objects !== null)}`;
 }
+
+/** The commands whose output says what a node does, by the mode that a text names. */
+function rulesToPaste(lines: readonly string[], {host, port}: Partial<ClientError> = {}, hasLists = false): string {
+  const [isIpvs, isNft] = [/\bipvs|ip_vs/i, /\bnftables\b|\bnft\b/].map(mode => lines.some(line => mode.test(line)));
+  const where = isNodePort(port) && host !== undefined && !isLocal.test(host) ? `on ${host}` : 'there';
+  const [both, one] = [
+    'iptables-save (nft list ruleset in nftables mode, ipvsadm -Ln in IPVS mode)',
+    isNft === true ? 'nft list ruleset' : 'ipvsadm -Ln',
+  ];
+  const lists = hasLists ? '' : ', and kubectl get svc,endpoints -A -o wide';
+  return `To see what a node does, paste what ${isIpvs === isNft ? both : one} prints ${where}${lists}`;
+}
+
+/** What commands print that has no rules, and what somebody may paste alone. */
+const kindsOfOutput = meanings(String.raw`
+: Flags \[|\bIP6? \S+ > \S+: |^\s*[TUI] \S+ -> \S+:\d
+  captured packets
+^\s*(?:net|kernel|vm|fs)\.[\w.-]+ ?= ?\S
+  settings of the kernel
+^\s*\d+: [\w.-]+\S*: <
+  interfaces
+^\s*(?:default|\d\S+) (?:via|dev) \S+ |^\s*\d\S+\s+\d\S+\s+255\.
+  routes
+\bHWaddress\b| lladdr | at (?:[\da-f:]{17} \[|<incomplete>)
+  neighbors
+^\s*(?:PING |\d+ bytes from |Server:\s|;; |HTTP\/\d|< HTTP\/)|\bcurl: \(|\bwget:
+  answers to programs
+^\s*(?:Members:|add KUBE-\S+ )
+  sets (ipset), to whose members rules of iptables-save do something
+: kube-ipvs0: <
+  addresses of kube-ipvs0, which is DOWN and NOARP wherever kube-proxy works
+`);
 
 /** Without what pages, letters and terminals put around the lines of a text, and without the marks of code within a line. */
 function plainLines(lines: readonly string[]): readonly string[] {
@@ -108,7 +140,11 @@ function plainLines(lines: readonly string[]): readonly string[] {
 
 function unreachedText({host, port, why}: ClientError, lines: readonly string[]): string {
   const asked = joinHostPort(host, port);
-  const program = programs[port] === undefined ? '' : `, the port of ${programs[port]}`;
+  const program = isNodePort(port)
+    ? ', a port of the range of node ports'
+    : programs[port] === undefined
+      ? ''
+      : `, the port of ${programs[port]}`;
   const isPinged = lines.some(line => line.includes(` bytes from ${host}:`));
   return `does not reach ${asked} (${why})${program}: ${isPinged ? answersPing : meaningOf(why, host)}${/\.0\.1:443$/.test(asked) ? ofKubernetes : ''}`;
 }
@@ -121,26 +157,19 @@ const ofKubernetes =
   '. If this is the cluster IP of default/kubernetes, kube-proxy of the node has no rule for it, or its endpoint, the API server, is not reached: curl -k to the address of kubectl get endpoints kubernetes shows which';
 
 /** What is known by its port. */
-const programs: Readonly<Record<number, string>> = {
-  6783: 'weave',
-  179: 'BGP',
-  6443: 'the API server',
-  10250: 'kubelet',
-  2379: 'etcd',
-  53: 'DNS',
-};
+const programs: Record<number, string> = {6783: 'weave', 179: 'BGP', 6443: 'the API server', 10250: 'kubelet', 2379: 'etcd', 53: 'DNS'};
 
 function meaningOf(why: string, host: string): string {
   if (/refused|拒绝/i.test(why))
-    return `nothing listens there${host.startsWith('127.') ? '' : ', or a rule refuses, as kube-proxy does for a Service without endpoints'}`;
+    return `nothing listens there${isLocal.test(host) ? '' : ', or a rule refuses, as kube-proxy does for a Service without endpoints'}`;
   return /no route to host/i.test(why)
     ? 'a firewall refuses (REJECT with icmp-host-prohibited, as firewalld does), or no host has the address'
     : 'packets or their answers are lost on the way, by a firewall, a NetworkPolicy or the network plugin';
 }
 
-/** systemctl shortens lines at the end, and journalctl in the middle. */
+/** systemctl shortens lines at the end, and journalctl in the middle. What is quoted of long ones ends so, too. */
 function shortenedText(lines: readonly string[]): string {
-  return lines.some(line => /[a-z]\.{3}[a-z]|\w(?:\.{3}|…)\s*$/i.test(line))
+  return lines.some(line => line.length < 200 && /[a-z]\.{3}[a-z]|\w(?:\.{3}|…)\s*$/i.test(line))
     ? ' The line is shortened: journalctl -u kube-proxy --no-pager prints it whole.'
     : '';
 }
@@ -277,7 +306,7 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
     lines.some(
       line =>
         /kube-proxy.*\blogs?\b|\blogs?\b.*kube-proxy/.test(line) ||
-        (isLogLine.test(line) && /kube-proxy|prox[iy]|server_(?:others|linux)\.go|graceful_termination|ipset\.go/.test(line)) ||
+        (isLogLine.test(line) && ofKubeProxy.test(line)) ||
         isFrame.test(line) ||
         isRuleOfNft.test(line),
     );
@@ -287,7 +316,10 @@ function logOfKubeProxy(lines: readonly string[]): string | null {
 /** Of the head that klog, journald and container runtimes write before a message. */
 const maxHead = 200;
 const isLogLine =
-  /^panic: |^\/dev\/stdin:\d+:[\d-]+: Error: |(?:(?:^|[ |:\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)\w+\.go:\d+\]|^[WE] (?:\w+\.go:\d+\b|"[A-Z])/;
+  /^panic: |^\/dev\/stdin:\d+:[\d-]+: Error: |(?:(?:^|[ |:\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)(?:\w+\.go:\d+\]|(?:[\w.-]+\/)+\w+\.go:\d+: )|^[WE] (?:\w+\.go:\d+\b|"[A-Z])/;
+/** Its sources, and what it alone follows. */
+const ofKubeProxy =
+  /kube-proxy|prox[iy]|server_(?:others|linux)\.go|graceful_termination|ipset\.go|healthcheck\.go|_health\.go|bounded_frequency|save_restore\.go|endpointslicecache|(?:service|endpoints?(?: slice)?) config\b/;
 /** What nft says of a rule that kube-proxy gave to it. */
 const isRuleOfNft = /^\s*(?:add|insert|create|delete|flush|replace) \w+ ip6? kube-proxy /;
 /** Of a Go panic: the function of kube-proxy that it happened in. */

@@ -1,5 +1,4 @@
-import {someOf} from '../../model/text.ts';
-import {filled, meanings, untranslatedText} from './captured-packets.ts';
+import {meanings, meant, untranslatedText} from './captured-packets.ts';
 
 /** Of a cluster IP. */
 export const withoutPing =
@@ -9,6 +8,14 @@ const noSession =
   'calico-node has no BGP session with $1: pods of those nodes are not reached from this one. A firewall stops TCP port 179, or calico took the address of another interface (IP_AUTODETECTION_METHOD)';
 
 const told = meanings(String.raw`
+\bip6?tables\S* .*-\w*(?:[LS]|list\S*)\s+(KUBE-[\w-]+).*?\bip6?tables\S*(?: v\S+ \S+)?: No chain/target/match by that name
+  there is no chain $1: in iptables and IPVS mode kube-proxy has not written its rules, or wrote them to the other backend (iptables-nft-save and iptables-legacy-save show both)
+(?:Error: No such file or directory.*)?\blist (?:table|chain|map|set) (ip6? kube-proxy)\b(?:.*Error: No such file or directory|(?<=Error: No such file or directory.{0,200}))
+  there is no table $1, or not what was asked of it: kube-proxy does not run in nftables mode on this node, or has written no rules
+^\d+\s+(\S+:\d+\S*)\s+(?:ClusterIP|NodePort|LoadBalancer|ExternalIPs|HostPort|LocalRedirect)\s+(?:$|\d+\s+\S+:\d+)
+  the Cilium agent knows no backend of $1: it drops or refuses connections
+^cpu=\d+\s.*\binsert_failed=([1-9]\d*)
+  the kernel dropped $1 packets of new flows, since another packet had taken their translation (insert_failed): mostly two DNS requests from one socket at once, one of which is sent again after 5 s. A resolver on each node (NodeLocal DNSCache) or TCP avoids it
 node "([^"]+)" pod cidr not assigned
   the Node $1 has no podCIDR, so that flannel gives its pods no network: kube-controller-manager gives one with --allocate-node-cidrs and --cluster-cidr (kubeadm init --pod-network-cidr)
 subnet "([^"]+)" specified in the flannel net config doesn't contain "([^"]+)" PodCIDR of the "([^"]+)" node
@@ -151,7 +158,7 @@ Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?no endpoints available for service "?(
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /is forbidden: User|no next plugin|no destination|Squid-Error|tcp_error|could not be retrieved|filter (?:FORWARD|INPUT)|-I (?:FORWARD|INPUT|DOCKER)|10\.0\.2\.15|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |<defunct>|INVALID|\| +(?:node|global)|has no endpoints|curl .*(?:localhost|127)/;
+  /-\w*(?:[LS]|list\S*) +KUBE-|list \w+ ip6? kube-proxy|\d\s+(?:ClusterIP|NodePort|LoadBalancer|ExternalIPs|HostPort|LocalRedirect)\s*$|insert_failed|is forbidden: User|no next plugin|no destination|Squid-Error|tcp_error|could not be retrieved|filter (?:FORWARD|INPUT)|-I (?:FORWARD|INPUT|DOCKER)|10\.0\.2\.15|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |<defunct>|INVALID|\| +(?:node|global)|has no endpoints|curl .*(?:localhost|127)/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
@@ -160,17 +167,7 @@ export function toldCauses(lines: readonly string[]): readonly string[] {
     const parts = lines.slice(at, at + maxBroken).map(part => part.trim());
     return [...piecesOf(parts.join(' ').replaceAll('\\"', '"'))];
   });
-  return told.flatMap(({pattern, form}) => {
-    const found = entries.flatMap(entry => {
-      const groups = pattern.exec(entry);
-      return groups === null ? [] : [groups.slice(1).map((group = '') => group.replaceAll(/,(?=\S)/g, ', '))];
-    });
-    return [...Map.groupBy(found, ([, ...rest]) => rest.join(' ')).values()].map(alike => {
-      const groups = [someOf([...new Set(alike.map(([first = '']) => first))]), ...(alike[0]?.slice(1) ?? [])];
-      const of = groups[0]?.includes(', ') === true ? form.replace(/\$1 has\b/, '$1 have').replace('Service $1', 'Services $1') : form;
-      return filled(of, groups);
-    });
-  });
+  return meant(told, entries).map(({text}) => text);
 }
 
 /** Lines of one entry. */

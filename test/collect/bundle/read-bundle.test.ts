@@ -244,7 +244,7 @@ describe('a bare dump', () => {
     [
       'kube-ipvs0',
       '4: kube-ipvs0: <BROADCAST,NOARP> mtu 1500\n    inet 10.96.0.1/32 scope global\n',
-      'lists the addresses of kube-ipvs0 alone',
+      'addresses of kube-ipvs0, which is DOWN and NOARP wherever kube-proxy works, in which nothing',
     ],
     [
       'a description of a Service without endpoints',
