@@ -311,7 +311,7 @@ export interface ConnectionOutcome extends Outcome, Pick<Packet, 'drawnPorts'> {
   readonly lost?: {
     readonly packet: 'reply' | 'next';
     readonly outcome: Outcome;
-    /** The share of these connections, where it depends on the source port that is drawn for them; otherwise left out. */
+    /** The share of these connections, where chance decides, or the source port that is drawn for them; otherwise left out. */
     readonly share?: number;
   };
   readonly otherwise?: ConnectionOutcome;

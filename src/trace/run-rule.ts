@@ -8,6 +8,7 @@ import type {Evaluation} from './look-up.ts';
 import {choose, elementsIn, matchConditions, numberOf} from './match-conditions.ts';
 import {verdictAction} from './nftables/lower-nft-rule.ts';
 import {askAddress, type Environment, type HookName, type Packet} from './packet.ts';
+import {allPorts} from './sender-space.ts';
 import type {Action, AssignedField, Condition, LoweredRule} from './rule-language.ts';
 
 /** A rule, and the place at which it runs. `R` is the type of rules on the path. */
@@ -206,6 +207,8 @@ function translate(run: RuleRun, action: NatAction, at: At): null {
   if (action.nat === 'masquerade' || action.nat === 'snat' || (action.nat === 'netmap' && isOfSource)) {
     const {choices, rest} = sourcesOf(run, action, branch);
     const ports = portsToDraw(action.port ?? '', action.isRandom);
+    if (sizeOf(ports.drawnPorts ?? allPorts) < fewPorts)
+      return end(out, undecided(branch, `this rule has source ports for too few connections: ${run.rule.source.text}`));
     for (const {address, share} of choices) {
       const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address}), ...ports};
       end(out, {...branch, packet: changed, probability: branch.probability * share, verdict: 'accept'});
@@ -264,6 +267,9 @@ function portsToDraw(range: string, isRandom: boolean): Pick<Packet, 'drawnPorts
   if (/^\d+$/.test(low) && /^\d+$/.test(high)) return {drawnPorts: [[BigInt(low), BigInt(high)]]};
   return isRandom ? {drawnPorts} : {};
 }
+
+/** So many are taken by connections that ended in the last two minutes. */
+const fewPorts = 128n;
 
 /** The ports that need no rights. */
 export const drawnPorts: Intervals = [[1024n, 65_535n]];

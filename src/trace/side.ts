@@ -136,7 +136,7 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
     if (outcome.verdict !== 'accept' || (outcome.destination === null && !holds(pods, destination.value))) return [outcome];
     const source = `${end.masquerade} ${end.sourceAfter?.text ?? ''} ${end.drawnPorts?.join() ?? ''}`;
     const key = `${signature(joinHostPort(destination.text, port))} ${source} ${end.connectionMark} ${end.mark} ${end.untracked}`;
-    const later = heldIn(known, key, () => laterPackets(side, packet, end, pods).map(one => withFirstPath(one, outcome, end)));
+    const later = heldIn(known, key, () => laterPackets(side, packet, end, pods, isSure).map(one => withFirstPath(one, outcome, end)));
     return later.map(({share, lost}) => ({
       ...outcome,
       ...(end.drawnPorts === undefined ? {} : {drawnPorts: end.drawnPorts}),
@@ -144,7 +144,9 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
       ...(lost === undefined ? {} : {lost: share < 1 ? {...lost, share} : lost}),
     }));
   };
-  return walkToEnds(side, packet).flatMap(end => {
+  const ends = walkToEnds(side, packet);
+  const isSure = !ends.some(({outcome}) => isLost(outcome));
+  return ends.flatMap(end => {
     const {otherwise, ...outcome} = end.outcome;
     if (otherwise?.verdict !== 'accept') return follow(end);
     // Its replies may be lost whether or not the first packet is.
@@ -172,11 +174,17 @@ function isAsItWas({rewritten, masquerade, virtual}: Packet): boolean {
   return !rewritten && !masquerade && virtual === undefined;
 }
 
-function laterPackets(side: Side, first: Packet, end: Packet, pods: Intervals): readonly Later[] {
+/** What rules leave to chance is told of replies where first packets do not meet it as well (`isSure`). */
+function laterPackets(side: Side, first: Packet, end: Packet, pods: Intervals, isSure: boolean): readonly Later[] {
   if (isItself(first, end, side.environment)) return [{share: 1, lost: {packet: 'reply', outcome: answersItself}}];
   const reply = replyTo(side, first, end, pods);
-  if (reply === null || end.drawnPorts === undefined)
-    return [{share: 1, lost: lostLater(side, first, end, reply === null ? [] : walkToEnds(side, reply))}];
+  const partsOf = (replies: readonly OutcomeEnd[]): readonly Later[] => {
+    const lost = lostLater(side, first, end, replies);
+    const refused = lost === undefined && isSure ? replies.flatMap(({outcome}) => (isLost(outcome) ? outcome : [])) : [];
+    const rest = refused.reduce((left, {probability}) => left - probability, 1);
+    return [...refused.map((outcome): Later => ({share: outcome.probability, lost: {packet: 'reply', outcome}})), {share: rest, lost}];
+  };
+  if (reply === null || end.drawnPorts === undefined) return partsOf(reply === null ? [] : walkToEnds(side, reply));
   // Rules may treat a part of the ports in another way that are drawn for the new source.
   const drawn: Packet = {...reply, isPortDrawn: true};
   const {classes} = senderClasses({
@@ -185,15 +193,13 @@ function laterPackets(side: Side, first: Packet, end: Packet, pods: Intervals): 
     pick: ({port}) => ({address: 0n, port: holds(port, BigInt(anyPort)) ? anyPort : Number(port[0]?.[0] ?? 0n)}),
     walk: ({port}, note) => {
       const environment: Environment = {...side.environment, drawnPort: alike => note('port', alike)};
-      return lostLater(side, first, end, walkToEnds({...side, environment}, {...drawn, port}));
+      return partsOf(walkToEnds({...side, environment}, {...drawn, port}));
     },
   });
   const all = countOf(end.drawnPorts);
-  const counted = Map.groupBy(classes, ({result}) => (result === undefined ? '' : endOf(result)));
-  const parts = [...counted.values()].map(alike => ({
-    share: alike.reduce((sum, {space}) => sum + countOf(space.port), 0) / all,
-    lost: alike[0]?.result,
-  }));
+  const found = classes.flatMap(({space, result}) => result.map(({share, lost}) => ({share: (share * countOf(space.port)) / all, lost})));
+  const counted = Map.groupBy(found, ({lost}) => (lost === undefined ? '' : endOf(lost)));
+  const parts = [...counted.values()].map(alike => ({share: alike.reduce((sum, {share}) => sum + share, 0), lost: alike[0]?.lost}));
   const [most, ...others] = parts.toSorted((a, b) => b.share - a.share);
   const noticed = others.filter(({share}) => share >= minShare);
   const left = noticed.reduce((rest, {share}) => rest - share, 1);
@@ -226,7 +232,6 @@ function lostLater(side: Side, first: Packet, end: Packet, replies: readonly Out
   return {...lost, outcome: {...lost.outcome, path: [...(replies[0]?.outcome.path ?? []), ...lost.outcome.path]}};
 }
 
-/** What rules leave to chance, the first packet meets as well. */
 function lostIn(packet: 'reply' | 'next', ends: readonly OutcomeEnd[]): ConnectionOutcome['lost'] {
   const [first] = ends;
   return first !== undefined && ends.every(({outcome}) => outcome.verdict !== 'accept') ? {packet, outcome: first.outcome} : undefined;

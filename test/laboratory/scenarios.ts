@@ -604,6 +604,11 @@ export const scenarios: readonly Scenario[] = [
     name: 'random-drop',
     load: [rules('filter', '-I FORWARD -d 10.244.11.5/32 -p tcp --syn -m statistic --mode random --probability 0.5 -j DROP')],
   },
+  {
+    name: 'random-replies-dropped',
+    load: [nftChain('forward priority -10; policy accept;', 'ip daddr 10.244.11.5 numgen random mod 10 < 5 drop')],
+  },
+  {name: 'snat-two-ports', load: [rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -p tcp -j SNAT --to-source 172.18.0.11:6000-6001')]},
 
   // The kernel beside rules.
   {name: 'ip-forward-off', load: [sh('sysctl -qw net.ipv4.ip_forward=0')]},

@@ -190,6 +190,10 @@ export function limitOf(rule: NodeRule, nft: NftRuleset | null): PacketLimit | n
     const isHigh = perSecond >= 50_000 || (perSecond >= 1000 && Number(burst) >= 50);
     return {text: `${plural(Number(amount), 'packet')} a ${name}${each}`, isHigh};
   }
+  const [, low, high = low] =
+    /(?:--to-ports |--to-source (?:\S*\]|[\d.-]+):|(?:masquerade|snat) (?:\S* )*?to \S*:)(\d+)(?:-(\d+))?/.exec(text) ?? [];
+  if (low !== undefined && masquerades(rule))
+    return {text: `${plural(Number(high) - Number(low) + 1, 'connection')} at a time to each endpoint`, isHigh: false};
   const [, count = ''] = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text) ?? [];
   if (count === '') return volumeOf(text);
   // Without further flags, connlimit counts those of each source.

@@ -124,8 +124,9 @@ function effectOf(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCa
   if (outcome.verdict === 'undecided')
     return takenAnyway(outcome, walkedProbe, effectCase) ?? undetermined(outcome, walkedProbe, effectCase);
   if (outcome.verdict !== 'accept') return losesPackets(walkedProbe) ? refusal(outcome, walkedProbe, effectCase) : null;
-  const effect = unrefused(outcome, walkedProbe, effectCase) ?? accepted(outcome, walkedProbe, effectCase);
-  return effect ?? (outcome.lost === undefined ? null : lostLater(outcome.lost, walkedProbe, effectCase));
+  return (
+    unrefused(outcome, walkedProbe, effectCase) ?? accepted(outcome, walkedProbe, effectCase) ?? lostLater(outcome, walkedProbe, effectCase)
+  );
 }
 
 /** Whether fewer packets reach the endpoints than by kube-proxy's rules alone: others are lost to a fault of these rules. */
@@ -170,7 +171,8 @@ function undetermined(
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
   if (rule === undefined || effectCase.isOwn(rule)) return null;
   const limit = limitOf(rule, effectCase.nft);
-  const isMinor = (masquerades(rule) && !rewrites(rule)) || isOfPolicy(rule) || filtersContent(rule) || limit?.isHigh === true;
+  const isMinor =
+    (masquerades(rule) && !rewrites(rule) && limit === null) || isOfPolicy(rule) || filtersContent(rule) || limit?.isHigh === true;
   const does = refusesPackets(rule) ? 'drops or refuses' : acceptsPackets(rule) ? 'accepts' : null;
   const said =
     limit === null
@@ -184,6 +186,7 @@ function undetermined(
 
 function beyond(rule: NodeRule): string {
   if (refusesPackets(rule)) return 'what exceeds it is dropped or refused';
+  if (masquerades(rule)) return 'what exceeds it is lost';
   return acceptsPackets(rule) ? 'what exceeds it is left to the rules after it' : 'what exceeds it is treated in another way';
 }
 
@@ -265,11 +268,9 @@ function decisive({path, reason, isUnrouted}: ConnectionOutcome, {isOwn}: Effect
 }
 
 /** Connections are opened, and then nothing arrives. */
-function lostLater(
-  {packet, outcome: found, share = 1}: NonNullable<ConnectionOutcome['lost']>,
-  walkedProbe: WalkedProbe,
-  effectCase: EffectCase,
-): Effect | null {
+function lostLater({drawnPorts, lost}: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
+  if (lost === undefined) return null;
+  const {packet, outcome: found, share = 1} = lost;
   const outcome = inAnyCase(found);
   const {probe} = walkedProbe;
   const part = share < 1 ? `${Math.max(1, Math.round(share * 100))}% of ` : '';
@@ -292,7 +293,7 @@ function lostLater(
   const by = causeText(rule, policy, effectCase);
   const isUnknown = rule !== null && decides(rule) && outcome.path.at(-1) !== rule;
   const reason = outcome.reason ?? (isUnknown ? unrecognized : undefined);
-  const drawn = share < 1 ? ', depending on the source port that masquerading draws' : '';
+  const drawn = share < 1 && drawnPorts !== undefined ? ', depending on the source port that masquerading draws' : '';
   const why = reason === undefined ? drawn : `${drawn}, because ${reason}`;
   return {...base, ...(policy === undefined ? {} : {policy}), detail: `${who} are ${refused} ${by}${why}`};
 }

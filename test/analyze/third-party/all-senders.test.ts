@@ -134,6 +134,21 @@ const cases: readonly Case[] = [
     ipvs: /^ST402 error replies to packets from a pod of this node to the cluster IP .* are dropped by a third-party rule/,
   },
   {
+    title: 'a part of the replies, by chance',
+    table: 'filter',
+    rules: ['-A FORWARD -m conntrack --ctstate ESTABLISHED -m statistic --mode random --probability 0.25 -j DROP'],
+    iptables: /^ST402 error replies to 25% of packets from a pod of this node to the cluster IP .* are dropped by a third-party rule \(/,
+    ipvs: /^ST402 error replies to 25% of packets from a pod of this node to the cluster IP .* are dropped by a third-party rule \(/,
+  },
+  {
+    title: 'a few source ports for all connections',
+    table: 'nat',
+    rules: ['-A POSTROUTING -s 10.244.0.0/16 -p tcp -j MASQUERADE --to-ports 6000-6001'],
+    iptables:
+      /^ST403 warning packets from .* are limited to 2 connections at a time to each endpoint by a third-party rule: what exceeds it is lost/,
+    ipvs: /^ST403 warning packets from .* are limited to 2 connections at a time to each endpoint by a third-party rule: what exceeds it is lost/,
+  },
+  {
     title: 'replies, by another zone of connection tracking',
     table: 'raw',
     rules: ['-A PREROUTING -s 10.244.11.0/24 -j CT --zone 5'],
