@@ -79,6 +79,10 @@ const secondInterface: Given = {
   routes: [{dst: 'default', gateway: '172.19.0.1', dev: 'eth1', table: '2'}],
   rules: [{priority: 1536, src: '10.244.11.5', table: '2'}],
 };
+const wayOfClients: Given = {
+  links: secondInterface.links ?? [],
+  routes: [{dst: '45.67.0.0/16', gateway: '172.19.0.1', dev: 'eth1', table: '2'}],
+};
 /** The node's address has a rule of its own, as nodes with two networks have it; the default route is by the other interface. */
 const secondUplink: Given = {
   links: secondInterface.links ?? [],
@@ -372,6 +376,15 @@ const cases: readonly Case[] = [
         sysctls: strict,
         rules: [{priority: 10, src: 'all', iif: 'eth1', table: '2'}],
       },
+    },
+  },
+  {
+    ...{code: 'ST604', title: 'strict filtering meets a table that names the network of some clients', severity: 'info'},
+    fires: {...wayOfClients, sysctls: strict, rules: [{priority: 10, src: 'all', iif: 'veth9', table: '2'}]},
+    says: 'policy rules route packets of 4 pods (10.244.11.9, 10.244.11.6, 10.244.11.4, 10.244.11.5) to 45.67.0.0/16 by eth1: the kernel drops what arrives from there on eth0',
+    silent: {
+      'filtering is loose': {...wayOfClients, rules: [{priority: 10, src: 'all', iif: 'veth9', table: '2'}]},
+      'the rule is for another interface': {...wayOfClients, sysctls: strict, rules: [{priority: 10, src: 'all', iif: 'eth1', table: '2'}]},
     },
   },
   {

@@ -894,6 +894,14 @@ export const conditions: readonly Scenario[] = [
     load: [strict, secondUplink('not to 10.0.0.0/8 iif cali4 pref 60', 'rule add to 172.18.0.0/16 lookup main pref 50')],
     isIPv4Only: true,
   },
+  {
+    name: 'strict-clients-of-a-table',
+    load: [
+      strict,
+      uplink(['route del 203.0.113.9', 'route add 203.0.113.0/24 dev eth1 table 105', 'rule add iif eth0 lookup 105 pref 900']),
+    ],
+    ...{isIPv4Only: true, isPurpose: true},
+  },
   {name: 'ip-rule-of-the-node-alone', load: [sh('ip rule add iif lo to 10.244.12.0/24 prohibit pref 60')]},
   {name: 'ip-rule-tos', load: [secondUplink('tos 0x10 pref 50')]},
   {name: 'ip-rule-goto', load: [secondUplink('pref 60', 'rule add from 10.244.11.0/24 goto 200 pref 50', 'rule add lookup main pref 200')]},

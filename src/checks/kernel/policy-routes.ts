@@ -119,7 +119,7 @@ function endpointsOf(context: NodeCheckContext, family: Family): readonly Addres
 }
 
 /** A pod of each other node. */
-function firstElsewhere(context: NodeCheckContext, family: Family): readonly Address[] {
+export function firstElsewhere(context: NodeCheckContext, family: Family): readonly Address[] {
   return [...podAddresses(context, family)].flatMap(([node, [first]]) =>
     node === context.node.name || first === undefined ? [] : [first.address],
   );
@@ -171,7 +171,7 @@ function clientGroups(context: NodeCheckContext, family: Family): readonly Group
 }
 
 /** Networks of the internet without a pod, a node or a Service, each with one of its clients. */
-function outsideIn(context: NodeCheckContext, networks: readonly Cidr[], family: Family) {
+export function outsideIn(context: NodeCheckContext, networks: readonly Cidr[], family: Family) {
   const {api, facts} = context;
   const unidentified = addressesIn(unidentifiedRanges[family], family);
   const found = [...new Set(networks.map(({text}) => text))]

@@ -20,7 +20,7 @@ import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {entriesOnNode, type FoundFact, interfaceSwitch, podAddresses, podsHere, routesToPods} from './node-paths.ts';
-import {misroutedPackets} from './policy-routes.ts';
+import {firstElsewhere, misroutedPackets, outsideIn} from './policy-routes.ts';
 
 /** Packets that the kernel drops by their way back, or whose answers leave by another interface, and what shows or ends that on the node. */
 type Asymmetric = Pick<FoundFact, 'severity' | 'message' | 'commands'>;
@@ -120,24 +120,39 @@ function filtersStrictly({facts}: NodeCheckContext, family: Family, dev: string)
 /** Packets to node ports that go on to a pod whose own packets leave by another interface, as with secondary interfaces for pods. */
 function podsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null {
   const {family, dev, own, isStrict} = uplink;
-  if (!isStrict && !isPolicyRouted(context.facts.network, family)) return null;
-  const client = outsideOf(family).find(one => wayBack(context.facts.network, one, {source: own}) === dev);
-  if (client === undefined) return null;
-  const pods = podsHere(context, family).filter(({isExternal}) => isExternal);
-  const lost = pods.slice(0, maxPods).flatMap(({address: source}) => {
-    const sender = {source, iif: usualDevice(context.facts, source) ?? 'lo'};
-    const other = wayBack(context.facts.network, client, sender);
-    return other === null || other === dev ? [] : [{other, sender}];
-  });
+  const {network} = context.facts;
+  if (!isStrict && !isPolicyRouted(network, family)) return null;
+  const client = outsideOf(family).find(one => wayBack(network, one, {source: own}) === dev);
+  const lost = client === undefined ? null : podsLostTo(context, uplink, {client});
+  if (lost !== null || !isStrict || !isPolicyRouted(network, family)) return lost;
+  // Tables of policy routing may name networks of clients.
+  const named = (network.routes[family] ?? []).flatMap(({to, table}) => (to.prefix > 0 && !/^(?:main|local)$/.test(table) ? [to] : []));
+  const [few] = outsideIn(context, named, family).flatMap(clients => podsLostTo(context, uplink, clients) ?? []);
+  return few === undefined ? null : {...few, severity: 'info'};
+}
+
+function podsLostTo(
+  context: NodeCheckContext,
+  uplink: Uplink,
+  {client, network}: {readonly client: Address; readonly network?: string},
+): Asymmetric | null {
+  const {family, dev, isStrict} = uplink;
+  const lostOf = (sources: readonly Address[]) =>
+    sources.slice(0, maxPods).flatMap(source => {
+      const sender = {source, iif: usualDevice(context.facts, source) ?? 'lo'};
+      const other = wayBack(context.facts.network, client, sender);
+      return other === null || other === dev ? [] : [{other, sender}];
+    });
+  const here = lostOf(podsHere(context, family).flatMap(({isExternal, address}) => (isExternal ? [address] : [])));
+  const lost = here.length > 0 || !isStrict ? here : lostOf(firstElsewhere(context, family));
   const [first] = lost;
   if (first === undefined) return null;
   const which = `${plural(lost.length, 'pod')} (${someOf(lost.map(({sender}) => sender.source.text))})`;
   const isAsked = usualDevice(context.facts, client) === dev || serviceAddressOn(context, uplink, first.other) !== null;
-  if (isStrict) {
-    const message = `rp_filter of ${dev} is strict (1), and policy rules route packets of ${which} by ${first.other}: the kernel drops what arrives on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`;
-    return {severity: isAsked ? 'error' : 'info', message, commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`]};
-  }
-  return ifAsked(isAsked, sentElsewhere(context, uplink, {client, which, ...first}));
+  if (!isStrict) return ifAsked(isAsked, sentElsewhere(context, uplink, {client, which, ...first}));
+  const [to, from] = network === undefined ? ['', ''] : [` to ${network}`, ' from there'];
+  const message = `rp_filter of ${dev} is strict (1), and policy rules route packets of ${which}${to} by ${first.other}: the kernel drops what arrives${from} on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`;
+  return {severity: isAsked ? 'error' : 'info', message, commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`]};
 }
 
 const maxPods = 50;
