@@ -204,22 +204,13 @@ function translate(run: RuleRun, action: NatAction, at: At): null {
   const branch = taken(run, at.branch);
   const {packet} = branch;
   const isOfSource = run.hook === 'postrouting' || run.hook === 'input';
-  if (action.nat === 'masquerade' || action.nat === 'snat' || (action.nat === 'netmap' && isOfSource)) {
-    const {choices, rest} = sourcesOf(run, action, branch);
-    const ports = portsToDraw(action.port ?? '', action.isRandom);
-    if (sizeOf(ports.drawnPorts ?? allPorts) < fewPorts)
-      return end(out, undecided(branch, `this rule has source ports for too few connections: ${run.rule.source.text}`));
-    for (const {address, share} of choices) {
-      const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address}), ...ports};
-      end(out, {...branch, packet: changed, probability: branch.probability * share, verdict: 'accept'});
-    }
-    if (rest > 0) out.next.push({...at.branch, probability: branch.probability * rest});
-    return null;
-  }
+  const isMasquerade = action.nat === 'masquerade' || action.nat === 'snat' || (action.nat === 'netmap' && isOfSource);
+  if (isMasquerade && sizeOf(portsToDraw(action).drawnPorts ?? allPorts) < fewPorts)
+    return end(out, undecided(branch, `this rule has source ports for too few connections: ${run.rule.source.text}`));
   const bare = action.nat === 'redirect' ? bareInterface(run.environment, packet) : null;
   if (bare !== null)
     return end(out, {...branch, verdict: 'drop', reason: `REDIRECT sends them to an address of ${bare}, and the interface has none`});
-  const targets = targetsOf(run, action, branch);
+  const targets = isMasquerade ? sourcesOf(run, action, branch) : targetsOf(run, action, branch);
   if (targets === null)
     return end(out, undecided(branch, `the destination is unknown to which this rule sends it: ${run.rule.source.text}`));
   for (const {packet: sent, share} of targets.choices)
@@ -230,14 +221,18 @@ function translate(run: RuleRun, action: NatAction, at: At): null {
 }
 
 /** `rest`: the share for which a map has no key: the rule does not match. */
-function sourcesOf(run: RuleRun, {to}: NatAction, branch: Branch) {
+function sourcesOf(run: RuleRun, action: NatAction, branch: Branch) {
   const {packet} = branch;
+  const {to} = action;
   const given = to?.kind === 'map' ? choose(to.key, to.elements, evaluation(run, branch), true) : null;
   const constant = to?.kind === 'constant' ? [{value: to.text, share: 1}] : [{value: '', share: 1}];
   const choices = (given?.choices ?? constant).flatMap(({value, share}) => {
     const text = constantAddress(value.replace(/ .*/, ''), packet.source) ?? '';
     const sources = text === '' ? [{address: null, share: 1}] : newSources(text, packet, run.environment);
-    return sources.map(source => ({...source, share: source.share * share}));
+    return sources.map(({address, share: part}) => {
+      const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address}), ...portsToDraw(action)};
+      return {packet: changed, share: part * share};
+    });
   });
   return {choices, rest: given?.rest ?? 0};
 }
@@ -262,8 +257,8 @@ function newSources(text: string, {family}: Packet, {localAddresses}: Environmen
  * The ports of which a new source port is drawn: the range that the rule names (`1000-2000`), or, for one of the ports from which clients
  * connect, all that need no rights. Source: `nf_nat_l4proto_unique_tuple`.
  */
-function portsToDraw(range: string, isRandom: boolean): Pick<Packet, 'drawnPorts'> {
-  const [low = '', high = low] = range.split('-');
+function portsToDraw({port, isRandom}: NatAction): Pick<Packet, 'drawnPorts'> {
+  const [low = '', high = low] = (port ?? '').split('-');
   if (/^\d+$/.test(low) && /^\d+$/.test(high)) return {drawnPorts: [[BigInt(low), BigInt(high)]]};
   return isRandom ? {drawnPorts} : {};
 }
@@ -311,13 +306,8 @@ function targetsOf(run: RuleRun, action: NatAction, branch: Branch) {
   });
   if (found === null || choices?.length !== found.choices.length) return null;
   const isHashed = to.key.kind === 'field' && to.key.field.name === 'hash';
-  return isHashed &&
-    dependsOnSender(
-      choices.map(one => one.packet),
-      run,
-    )
-    ? null
-    : {choices, rest: found.rest};
+  const sent = choices.map(one => one.packet);
+  return isHashed && dependsOnSender(sent, run) ? null : {choices, rest: found.rest};
 }
 
 /** One sender always gets the same of several addresses: which one matters where somebody has one of them. */

@@ -57,7 +57,7 @@ export function compareEndpoints(outcomeCase: OutcomeCase, comparison: ProbeComp
   const missing = [...expected.destinations.keys()].filter(destination => !actual.destinations.has(destination));
   const extra = [...actual.destinations.keys()].filter(destination => !expected.destinations.has(destination));
   const wrong = outcomeCase.semantics.misdirected(actual);
-  for (const [endpoint, {rule, destination}] of wrong) sayWrongAddress(outcomeCase, {endpoint, rule, destination, comparison});
+  for (const [endpoint, {rule, destination}] of wrong) sayWrongAddress(outcomeCase, comparison, endpoint, {rule, destination});
   const elsewhere = new Set([...wrong.values()].map(({destination}) => destination));
   // Most probes of a Service port show the same endpoints; the evidence is collected for the first.
   const isNew = (key: string): boolean => !outcomeCase.symptoms.hasSaid(key);
@@ -71,12 +71,7 @@ export function compareEndpoints(outcomeCase: OutcomeCase, comparison: ProbeComp
   compareMasquerade(outcomeCase, comparison);
 }
 
-interface WrongAddress extends Misdirected {
-  readonly endpoint: string;
-  readonly comparison: ProbeComparison;
-}
-
-function sayWrongAddress(outcomeCase: OutcomeCase, {endpoint, rule, destination, comparison}: WrongAddress): void {
+function sayWrongAddress(outcomeCase: OutcomeCase, comparison: ProbeComparison, endpoint: string, {rule, destination}: Misdirected): void {
   const {expected} = outcomeCase.semantics.evidence.endpoint(endpoint, comparison);
   const detail = `the rule of endpoint ${endpoint} sends traffic to ${destination}`;
   const share = shareOfPods(comparison, comparison.actual.destinations.get(destination)?.probability ?? 0);

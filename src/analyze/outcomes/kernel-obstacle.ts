@@ -2,6 +2,7 @@ import {arrivesBy, routeQuery} from './environment.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import type {Address, Family} from '../../model/address.ts';
 import {
+  forwardingSwitch,
   isIPv6Off,
   type NetworkFacts,
   type NodeFacts,
@@ -203,7 +204,7 @@ export function markObstacle(facts: NodeFacts, family: Family, ownMark: number):
 
 /** The switch by which a node forwards no packets of a family, whatever the interface; null if it forwards some, or if that was not seen. */
 export function forwardingOff({network}: NodeFacts, family: Family): string | null {
-  const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
+  const all = forwardingSwitch[family];
   const isOnSomewhere = family === 'IPv4' && switchesOf(network).some(name => sysctlNumber(network, name) === 1);
   return sysctlNumber(network, all) === 0 && !isOnSomewhere ? all : null;
 }
@@ -218,7 +219,7 @@ function forwardingObstacle(facts: NodeFacts): NonNullable<Environment['obstacle
   const isMixed = new Set(switchesOf(network).map(name => sysctlNumber(network, name))).size > 1;
   return (packet, environment) => {
     const {family, destination, inInterface, virtual} = packet;
-    const all = family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding';
+    const all = forwardingSwitch[family];
     // IPVS sends packets on by itself. The kernel forwards the replies, which arrive from where the endpoint is.
     const dev = virtual === undefined ? inInterface : (environment.interfaceOf?.(destination) ?? null);
     if (isMixed && virtual === undefined) askSource(packet, environment);

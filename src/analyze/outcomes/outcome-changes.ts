@@ -130,10 +130,8 @@ export function effectOfRules(
   const others = new Set(changes.map(change => change.item)).size - 1;
   const more = others > 0 ? `, and ${plural(others, 'more Service port')} ${others === 1 ? 'is' : 'are'} affected` : '';
   const sender = probe.senders?.text ?? sourceName(probe.source);
-  const where =
-    probe.direct === undefined
-      ? `packets from ${sender} to the ${entryText(probe.entry)} of ${item.port.servicePortName}`
-      : `packets from ${sender} sent on by other nodes to the endpoint ${probe.direct} of ${item.port.servicePortName}`;
+  const to = probe.direct === undefined ? `to the ${entryText(probe.entry)}` : `sent on by other nodes to the endpoint ${probe.direct}`;
+  const where = `packets from ${sender} ${to} of ${item.port.servicePortName}`;
   const text = lost
     ? `${where} end in ${describePathOutcome(pathOutcome)}, and without it in ${describePathOutcome(without)}`
     : `${where} are masqueraded differently because of it`;

@@ -102,8 +102,11 @@ export function sourcesNamedIn(texts: readonly string[], context: NodeContext, s
   if (named.length === 0) return [];
   const {pods, nodes} = senders();
   const {podNetworks, local} = podRanges(context);
-  const textsOf = (networksIn: readonly Cidr[]): readonly string[] => networksIn.map(({text}) => text);
-  const toIntervals = (networksIn: readonly Cidr[]): Intervals => addressesIn(textsOf(networksIn), context.family);
+  const toIntervals = (networksIn: readonly Cidr[]): Intervals =>
+    addressesIn(
+      networksIn.map(({text}) => text),
+      context.family,
+    );
   const here = toIntervals(podNetworks);
   const all = intervalsOf([...here, ...toIntervals(local === null ? [] : [local])]);
   return [...new Set(named)].slice(0, maxNetworks).flatMap(network => {

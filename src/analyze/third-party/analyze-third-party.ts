@@ -15,7 +15,7 @@ import type {NoteCondition} from '../../trace/sender-space.ts';
 import {drawnPorts} from '../../trace/run-rule.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
 import {markObstacle} from '../outcomes/kernel-obstacle.ts';
-import {collectPathOutcome, hasSameKinds, outcomeOn, type PathOutcome} from '../outcomes/environment.ts';
+import {collectPathOutcome, hasSameKinds, outcomeOn} from '../outcomes/environment.ts';
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import {clientNames, type Source, type SourceKind} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
@@ -293,11 +293,7 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
   const except = intervalsOf(here.map(({value}) => [value, value] as const));
   const pods = groups.spaces.get('pod') ?? [];
   const remotePods = groups.spaces.get('remote-pod') ?? [];
-  const hairpins = item.endpoints.reachable.filter(({address}) => {
-    const parsed = parseAddress(address);
-    return parsed !== null && holds(pods, parsed.value);
-  });
-  const local = hairpins.slice(0, maxHairpins);
+  const local = item.endpoints.reachable.filter(({address}) => holds(pods, parseAddress(address)?.value ?? -1n)).slice(0, maxHairpins);
   const processes = item.endpoints.reachable.filter(({address}) => isOwnAddress(address, all.environment)).slice(0, 1);
   const probes = [
     ...probesFor({item, context, hairpins: local}),
@@ -311,19 +307,13 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
   const together: Side = {...all, environment: {...all.environment, alike}};
   const effectsOf = (probe: Probe, side: Side, within?: Intervals): readonly RuleEffect[] => {
     const usual = portsOf(probe);
-    const walk = (
-      {packet}: Probe,
-      note: NoteCondition,
-    ): {readonly alone: PathOutcome; readonly outcomes: readonly ConnectionOutcome[]} => ({
-      alone: outcomeOn(noting(sides.does, note), packet),
-      outcomes:
-        holds(usual, BigInt(packet.sourcePort ?? 0)) && probe.source.kind !== 'own-address'
-          ? walkConnection(noting(side, note), packet, {
-              pods: probe.direct === undefined ? pods : intervalsOf([...pods, ...except]),
-              signature,
-            })
-          : walkSide(noting(side, note), packet),
-    });
+    const ends = {pods: probe.direct === undefined ? pods : intervalsOf([...pods, ...except]), signature};
+    const walk = ({packet}: Probe, note: NoteCondition) => {
+      const isOfClient = holds(usual, BigInt(packet.sourcePort ?? 0)) && probe.source.kind !== 'own-address';
+      const noted = noting(side, note);
+      const outcomes: readonly ConnectionOutcome[] = isOfClient ? walkConnection(noted, packet, ends) : walkSide(noted, packet);
+      return {alone: outcomeOn(noting(sides.does, note), packet), outcomes};
+    };
     const ports = distinctions.usesSourcePorts && usual === clientPorts ? [clientPorts, otherPorts] : [usual];
     const most = Math.max(1, effort.left);
     const isOver = (): boolean => effort.questions < 0;
@@ -378,14 +368,9 @@ function withShares(
   areOfPods: boolean,
 ): readonly RuleEffect[] {
   if (!areOfPods) return found.map(({effect}) => effect);
-  const takenOf = ({effect: {isLater}, outcome}: (typeof found)[number]): number =>
-    outcome.probability * (isLater === true ? (outcome.lost?.share ?? 1) : 1);
   const taken = new Map(
     [...Map.groupBy(found, ({effect}) => effectKey(effect))].map(([key, own]) => {
-      const share = Math.min(
-        1,
-        own.map(takenOf).reduce((sum, each) => sum + each, 0),
-      );
+      const share = own.reduce((sum, {outcome}) => Math.min(1, sum + outcome.probability), 0);
       const [endpoint, ...others] = new Set(own.map(({outcome}) => outcome.destination));
       return [key, {share, endpoint: others.length === 0 && share < 0.999 ? endpoint : null}] as const;
     }),

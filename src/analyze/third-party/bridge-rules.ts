@@ -20,10 +20,10 @@ export function bridgeDoubts(nft: NftRuleset | null, {network}: NodeFacts): read
   if (!isOnBridge) return [];
   return [...(nft?.tables.values() ?? [])].flatMap((table): readonly BridgeDoubt[] => {
     if (table.family !== 'bridge' || table.dormant === true) return [];
-    const base = (one: Omit<BridgeDoubt, 'table'>): BridgeDoubt => ({table: table.id, ...one});
     const [dropping] = droppingRules(table).toSorted((a, b) => Number(a.isOfArp) - Number(b.isOfArp));
-    if (table.baseChains.some(one => one.base?.policy === 'drop')) return [base({rule: dropping?.rule ?? null, isOfArp: false})];
-    return dropping === undefined ? [] : [base(dropping)];
+    const isPolicy = table.baseChains.some(one => one.base?.policy === 'drop');
+    if (dropping === undefined && !isPolicy) return [];
+    return [{table: table.id, rule: dropping?.rule ?? null, isOfArp: dropping?.isOfArp === true && !isPolicy}];
   });
 }
 
@@ -31,16 +31,9 @@ export function bridgeDoubts(nft: NftRuleset | null, {network}: NodeFacts): read
 export function bridgeSymptoms(nft: NftRuleset | null, facts: NodeFacts, family: Family): readonly Symptom[] {
   if (family === 'IPv6' && hostIP(facts, 'IPv4') !== null) return [];
   return bridgeDoubts(nft, facts).map(doubt => {
-    const {rule, isOfArp} = doubt;
-    const base = {
-      kind: 'undecided-path',
-      family,
-      port: null,
-      detail: doubtText(doubt),
-      expected: [],
-      actual: rule === null ? [] : [rule],
-    } as const;
-    return isOfArp ? {...base, severity: 'info'} : base;
+    const actual = doubt.rule === null ? [] : [doubt.rule];
+    const severity = doubt.isOfArp ? ({severity: 'info'} as const) : {};
+    return {kind: 'undecided-path', family, port: null, detail: doubtText(doubt), expected: [], actual, ...severity};
   });
 }
 

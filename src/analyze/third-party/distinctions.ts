@@ -198,10 +198,7 @@ export function groupPorts(
 ): readonly (readonly ServedPort[])[] {
   const {facts, family} = context;
   const pods = podsHere(facts, family);
-  const isHere = (text: string): boolean => {
-    const address = parseAddress(text);
-    return facts.hostIPs.includes(text) || (address !== null && holds(pods, address.value));
-  };
+  const isHere = (text: string): boolean => facts.hostIPs.includes(text) || holds(pods, parseAddress(text)?.value ?? -1n);
   const groups = Map.groupBy(ports, item => {
     const {port, endpoints} = item;
     const entries = entriesOf(port, context).flatMap(entry =>
@@ -209,17 +206,9 @@ export function groupPorts(
     );
     const all = [...endpoints.reachable, ...ends(item).map(splitHostPort)];
     const reached = all.map(({address, port: number}) => `${ofAddress(address)} ${ofPort(Number(number))} ${isHere(address)}`);
-    const {protocol, externalPolicyLocal, internalPolicyLocal, sourceRanges} = port;
-    const shape = [
-      led.has(port.hash) ? port.hash : '',
-      protocol,
-      externalPolicyLocal,
-      internalPolicyLocal,
-      sourceRanges.join('+'),
-      endpoints.hasAny,
-      endpoints.local.length > 0,
-    ];
-    return [...shape, ...entries, '|', ...new Set(reached.sort())].join();
+    const {protocol, externalPolicyLocal: external, internalPolicyLocal: internal, sourceRanges} = port;
+    const shape = [protocol, external, internal, sourceRanges.join('+'), endpoints.hasAny, endpoints.local.length > 0];
+    return [led.has(port.hash) ? port.hash : '', ...shape, ...entries, '|', ...new Set(reached.sort())].join();
   });
   return [...groups.values()];
 }

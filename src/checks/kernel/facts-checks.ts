@@ -1,7 +1,6 @@
-import type {Family} from '../../model/address.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason, sendsBack, uplinkWithoutReturn} from '../../model/node/bridges.ts';
-import {type ConnectionStatistics, isOlderKernel, sysctlNumber, trackedConnections} from '../../model/node/node-facts.ts';
+import {type ConnectionStatistics, forwardingSwitch, isOlderKernel, sysctlNumber, trackedConnections} from '../../model/node/node-facts.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
@@ -34,17 +33,16 @@ const table: readonly FactsCheck[] = [
     *find(context) {
       const families = familiesOnNode(context);
       const network = context.facts.network;
-      const switchOf = (family: Family): string => (family === 'IPv4' ? 'net.ipv4.ip_forward' : 'net.ipv6.conf.all.forwarding');
-      const off = families.filter(family => sysctlNumber(network, switchOf(family)) === 0);
+      const off = families.filter(family => sysctlNumber(network, forwardingSwitch[family]) === 0);
       if (off.length > 0) {
-        const message = `${off.map(switchOf).join(' and ')} ${off.length === 1 ? 'is' : 'are'} 0: the node forwards no ${off.join(' and no ')} packets. Its pods reach no other pod by a Service and nothing outside of it, and node ports lead to no pod.`;
+        const message = `${off.map(family => forwardingSwitch[family]).join(' and ')} ${off.length === 1 ? 'is' : 'are'} 0: the node forwards no ${off.join(' and no ')} packets. Its pods reach no other pod by a Service and nothing outside of it, and node ports lead to no pod.`;
         const [family] = off;
         // What turns off both is one fault.
         yield {
           ...(off.length === 1 && family !== undefined ? {family} : {}),
           variant: 'forwards-nothing',
           message,
-          commands: off.map(each => commandLine`sysctl -w ${switchOf(each)}=1`),
+          commands: off.map(each => commandLine`sysctl -w ${forwardingSwitch[each]}=1`),
         };
       }
       // IPv6 has one switch for all interfaces.
@@ -176,11 +174,11 @@ const table: readonly FactsCheck[] = [
           value: 1,
           effect: 'clients with session affinity stay on endpoints that get no new connections',
         },
-        ...(reuse === null
-          ? []
-          : reuse
-            ? [{name: 'conn_reuse_mode', value: 0, effect: 'a connection that reuses a source port waits for a second'}]
-            : [{name: 'conn_reuse_mode', value: 1, effect: 'a connection that reuses a source port goes to an endpoint that may be gone'}]),
+        {
+          name: 'conn_reuse_mode',
+          value: reuse === null ? null : reuse ? 0 : 1,
+          effect: `a connection that reuses a source port ${reuse === true ? 'waits for a second' : 'goes to an endpoint that may be gone'}`,
+        },
       ];
       if (sysctlNumber(context.facts.network, 'net.ipv4.vs.conntrack') === 0) {
         const gist = 'what IPVS masquerades gets no reply, net.ipv4.vs.conntrack is 0';
@@ -190,7 +188,7 @@ const table: readonly FactsCheck[] = [
       }
       for (const {name, value, effect} of wanted) {
         const actual = sysctlNumber(context.facts.network, `net.ipv4.vs.${name}`);
-        if (actual === null || actual === value) continue;
+        if (actual === null || value === null || actual === value) continue;
         const gist = `${effect}, net.ipv4.vs.${name} is ${actual}`;
         const message = `net.ipv4.vs.${name} is ${actual}, and kube-proxy runs with ${value}: ${effect}.`;
         yield {gist, message, commands: [commandLine`sysctl -w net.ipv4.vs.${name}=${String(value)}`]};

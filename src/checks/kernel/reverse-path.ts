@@ -123,19 +123,15 @@ function podsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
   const {network} = context.facts;
   if (!isStrict && !isPolicyRouted(network, family)) return null;
   const client = outsideOf(family).find(one => wayBack(network, one, {source: own}) === dev);
-  const lost = client === undefined ? null : podsLostTo(context, uplink, {client});
+  const lost = client === undefined ? null : podsLostTo(context, uplink, client);
   if (lost !== null || !isStrict || !isPolicyRouted(network, family)) return lost;
   // Tables of policy routing may name networks of clients.
   const named = (network.routes[family] ?? []).flatMap(({to, table}) => (to.prefix > 0 && !/^(?:main|local)$/.test(table) ? [to] : []));
-  const [few] = outsideIn(context, named, family).flatMap(clients => podsLostTo(context, uplink, clients) ?? []);
+  const [few] = outsideIn(context, named, family).flatMap(one => podsLostTo(context, uplink, one.client, one.network) ?? []);
   return few === undefined ? null : {...few, severity: 'info'};
 }
 
-function podsLostTo(
-  context: NodeCheckContext,
-  uplink: Uplink,
-  {client, network}: {readonly client: Address; readonly network?: string},
-): Asymmetric | null {
+function podsLostTo(context: NodeCheckContext, uplink: Uplink, client: Address, network?: string): Asymmetric | null {
   const {family, dev, isStrict} = uplink;
   const lostOf = (sources: readonly Address[]) =>
     sources.slice(0, maxPods).flatMap(source => {

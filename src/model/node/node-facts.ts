@@ -209,6 +209,9 @@ export const noNetworkFacts: NetworkFacts = {
   connectionsAfter: null,
 };
 
+/** By which a node forwards packets, whatever the interface. */
+export const forwardingSwitch: Readonly<Record<Family, string>> = {IPv4: 'net.ipv4.ip_forward', IPv6: 'net.ipv6.conf.all.forwarding'};
+
 /** A number among the sysctls; null if it was not seen. */
 export function sysctlNumber({sysctls}: NetworkFacts, name: string): number | null {
   const text = sysctls?.get(name);
