@@ -67,16 +67,11 @@ export function walkShown(
   });
 }
 
-interface BesideBridges {
-  readonly outcome: PacketOutcome;
-  readonly bridges: ReadonlySet<string>;
-}
-
 /**
  * What stops a packet that does not pass the bridges of other programs, where only rules about these leave its outcome undetermined: pods are
  * mostly on other ones. Null where something else decides.
  */
-function besideBridges(first: PacketOutcome, rules: PacketRules, walked: Walked): BesideBridges | null {
+function besideBridges(first: PacketOutcome, rules: PacketRules, walked: Walked) {
   let [outcome, {iptables}] = [first, rules];
   const bridges = new Set<string>();
   for (let tries = 0; tries < maxRules && iptables !== null && outcome.verdict === 'undecided' && outcome.doubt !== undefined; tries++) {

@@ -1,3 +1,4 @@
+import {countFirst} from './lists.ts';
 import {heldIn, once} from './once.ts';
 /** Sorted, disjoint ranges of whole numbers: addresses of one family, or ports. */
 export type Intervals = readonly (readonly [low: bigint, high: bigint])[];
@@ -91,11 +92,5 @@ export function sizeOf(intervals: Intervals): bigint {
 
 /** The index of the first range that does not end below a value. */
 function firstNotBelow(intervals: Intervals, value: bigint): number {
-  let [low, high] = [0, intervals.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((intervals[middle]?.[1] ?? 0n) < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
+  return countFirst(intervals.length, index => (intervals[index]?.[1] ?? 0n) < value);
 }

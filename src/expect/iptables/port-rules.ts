@@ -7,16 +7,18 @@ import type {Family} from '../../model/address.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {chainName} from './chain-names.ts';
 import * as versions from './iptables-versions.ts';
-import {comment, probability, protocolText, type ProtocolText, reject, type RuleWriter} from './rule-text.ts';
+import {comment, protocolText, type ProtocolText, reject, type RuleWriter} from './rule-text.ts';
 import {
-  affinityMatch,
+  addressRule,
   clusterIPMasquerade,
   localSource,
   ownAddressesInRanges,
   type PortOnNode,
   sourceText,
+  writeBalancing,
   writeEndpointRules,
   writeHealthCheck,
+  writeNodePortVerdict,
   writeServiceRules,
   writesNodePort,
 } from './service-rules.ts';
@@ -175,20 +177,17 @@ function writeServiceRulesBefore124(item: PortOnNode, context: NodeContext, writ
 
 /** The rules that reject packets to a Service port without endpoints. */
 function writeRejects(plan: PlanBefore124, write: RuleWriter): void {
-  const {item, context, text} = plan;
+  const {item, context} = plan;
   const {port} = item;
-  const {protocol, host} = text;
-  const named = comment(`${port.servicePortName} has no endpoints`);
+  const said = `${port.servicePortName} has no endpoints`;
   const target = reject(port.family);
-  const rule = (address: string): string => `-d ${address}${host} -p ${protocol} ${named} -m ${protocol} --dport ${port.port} ${target}`;
+  const rule = (address: string): string => addressRule(plan, address, said, target);
   write('filter', 'KUBE-SERVICES', rule(port.clusterIP));
   if (!versions.refusesExternalEntries(context.version)) return;
   for (const address of port.externalIPs) write('filter', 'KUBE-EXTERNAL-SERVICES', rule(address));
   const place = versions.refusesLoadBalancerIn(context.version);
   if (place !== null) for (const address of port.loadBalancerVIPs) write('filter', place, rule(address));
-  if (!writesNodePort(item, context)) return;
-  const nodePort = `-m addrtype --dst-type LOCAL -m ${protocol} --dport ${port.nodePort}`;
-  write('filter', 'KUBE-EXTERNAL-SERVICES', `-p ${protocol} ${named} ${nodePort} ${target}`);
+  if (writesNodePort(item, context)) writeNodePortVerdict(plan, said, target, write);
 }
 
 /** The rules in shared chains that match packets to a Service port. */
@@ -197,15 +196,12 @@ function writeEntries(plan: PlanBefore124, write: RuleWriter): void {
   if (!versions.masqueradesInServiceChain(plan.context.version)) {
     for (const rule of clusterIPMasquerades(plan)) write('nat', 'KUBE-SERVICES', rule);
   }
-  write('nat', 'KUBE-SERVICES', addressRule(plan, port.clusterIP, {what: 'cluster IP', target: chainName('SVC', port.hash)}));
+  const name = port.servicePortName;
+  write('nat', 'KUBE-SERVICES', addressRule(plan, port.clusterIP, `${name} cluster IP`, `-j ${chainName('SVC', port.hash)}`));
   for (const address of port.externalIPs) writeExternalIP(plan, address, write);
   for (const address of port.loadBalancerVIPs)
-    write('nat', 'KUBE-SERVICES', addressRule(plan, address, {what: 'loadbalancer IP', target: chainName('FW', port.hash)}));
+    write('nat', 'KUBE-SERVICES', addressRule(plan, address, `${name} loadbalancer IP`, `-j ${chainName('FW', port.hash)}`));
   if (writesNodePort(plan.item, plan.context)) writeNodePort(plan, write);
-}
-
-function addressRule({item: {port}, text: {protocol, host}}: PlanBefore124, address: string, to: {what: string; target: string}): string {
-  return `-d ${address}${host} -p ${protocol} ${comment(`${port.servicePortName} ${to.what}`)} -m ${protocol} --dport ${port.port} -j ${to.target}`;
 }
 
 /** At most one rule. 1.5 writes two: one for masqueradeAll and one for the pod network. */
@@ -265,9 +261,8 @@ function writeServiceChain(plan: PlanBefore124, write: RuleWriter): void {
   const chain = chainName('SVC', port.hash);
   if (versions.masqueradesInServiceChain(context.version)) for (const rule of masquerades(plan)) write('nat', chain, rule);
   const named = large ? '' : `${comment(port.servicePortName)} `;
-  const balancingComment = (): string => named;
   const sticky = countsUnreadyEndpoints(context.version) ? endpoints.reachable : endpoints.cluster;
-  writeBalancing(plan, write, {chain, endpoints: endpoints.cluster, sticky, affinityComment: named, balancingComment});
+  writeBalancing(plan, write, {chain, endpoints: endpoints.cluster, sticky, commentOf: () => named});
 }
 
 function masquerades(plan: PlanBefore124): readonly string[] {
@@ -314,36 +309,10 @@ function writeLocalChain(plan: PlanBefore124, write: RuleWriter): void {
   if (endpoints.local.length === 0) return write('nat', chain, `${comment(`${name} has no local endpoints`)} -j KUBE-MARK-DROP`);
   const numbered = versions.numbersBalancingRules(context.version);
   const named = item.large && !numbered ? '' : `${comment(name)} `;
-  const balancingComment = (index: number): string => (numbered ? `${comment(`Balancing rule ${index} for ${name}`)} ` : named);
+  const commentOf = (_: Endpoint, index: number | null): string =>
+    numbered && index !== null ? `${comment(`Balancing rule ${index} for ${name}`)} ` : named;
   const sticky = versions.keepsAffinityUnderLocalPolicy(context.version) ? endpoints.local : [];
-  writeBalancing(plan, write, {chain, endpoints: endpoints.local, sticky, affinityComment: named, balancingComment});
-}
-
-interface Balancing {
-  readonly chain: string;
-  readonly endpoints: readonly Endpoint[];
-  /** The endpoints on which clients stay, if the Service has session affinity. */
-  readonly sticky: readonly Endpoint[];
-  readonly affinityComment: string;
-  readonly balancingComment: (index: number) => string;
-}
-
-/** The rules that select an endpoint: first for returning clients, then one for each endpoint with its share. */
-function writeBalancing({item, context}: PlanBefore124, write: RuleWriter, balancing: Balancing): void {
-  const {chain, endpoints, sticky, affinityComment, balancingComment} = balancing;
-  const {port, endpointChain} = item;
-  if (port.affinitySeconds !== null) {
-    for (const endpoint of sticky) {
-      const target = endpointChain(endpoint);
-      write('nat', chain, `${affinityComment}${affinityMatch(port.affinitySeconds, target, context)} -j ${target}`);
-    }
-  }
-  const decimals = versions.decimalsOfProbability(context.version);
-  for (const [index, endpoint] of endpoints.entries()) {
-    const left = endpoints.length - index;
-    const statistic = left > 1 ? `-m statistic --mode random --probability ${probability(left, decimals)} ` : '';
-    write('nat', chain, `${balancingComment(index)}${statistic}-j ${endpointChain(endpoint)}`);
-  }
+  writeBalancing(plan, write, {chain, endpoints: endpoints.local, sticky, commentOf});
 }
 
 /** The input for the rules of one Service port, up to kube-proxy 1.23. */

@@ -5,7 +5,14 @@ import {once} from '../../model/once.ts';
 import {chainName} from './chain-names.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
 import {comment, probability, type ProtocolText, protocolText, recentMask, reject, type RuleWriter} from './rule-text.ts';
-import {countsWithNfacct, dropsInFilter, explainsFirewallChain, hasProxyFirewall, nodePortsNeedAddress} from './iptables-versions.ts';
+import {
+  countsWithNfacct,
+  decimalsOfProbability,
+  dropsInFilter,
+  explainsFirewallChain,
+  hasProxyFirewall,
+  nodePortsNeedAddress,
+} from './iptables-versions.ts';
 import {keepsAddressSpelling, writesExternalIPs} from '../cluster/proxy-versions.ts';
 
 /** One Service port with the input for its rules on a node. */
@@ -74,10 +81,20 @@ export function writesNodePort({port: {nodePort}}: PortOnNode, context: NodeCont
   return nodePort !== 0 && !(nodePortsNeedAddress(context.version) && nodePortDestinations(context)?.length === 0);
 }
 
-function writeClusterIP({item: {port}, text: {protocol, host}, internalRole}: ServiceRulesPlan, write: RuleWriter): void {
-  const text = comment(`${port.servicePortName} cluster IP`);
-  const chain = chainName(internalRole, port.hash);
-  write('nat', 'KUBE-SERVICES', `-d ${port.clusterIP}${host} -p ${protocol} ${text} -m ${protocol} --dport ${port.port} -j ${chain}`);
+function writeClusterIP(plan: ServiceRulesPlan, write: RuleWriter): void {
+  const {port} = plan.item;
+  const chain = chainName(plan.internalRole, port.hash);
+  write('nat', 'KUBE-SERVICES', addressRule(plan, port.clusterIP, `${port.servicePortName} cluster IP`, `-j ${chain}`));
+}
+
+/** What a rule does with packets to the Service port at one of its addresses. `said`: the comment of the rule. */
+export function addressRule(
+  {item: {port}, text: {protocol, host}}: Pick<ServiceRulesPlan, 'item' | 'text'>,
+  address: string,
+  said: string,
+  target: string,
+): string {
+  return `-d ${address}${host} -p ${protocol} ${comment(said)} -m ${protocol} --dport ${port.port} ${target}`;
 }
 
 /** Of a Service port with endpoints and with entries other than the cluster IP. */
@@ -85,16 +102,13 @@ function writeExternalEntries(plan: ServiceRulesPlan, write: RuleWriter): void {
   const {item, context, text} = plan;
   const {port} = item;
   const name = port.servicePortName;
-  const {protocol, host} = text;
-  const dport = `-m ${protocol} --dport ${port.port}`;
+  const {protocol} = text;
   const external = chainName('EXT', port.hash);
-  for (const address of allowedExternalIPs(plan)) {
-    write('nat', 'KUBE-SERVICES', `-d ${address}${host} -p ${protocol} ${comment(`${name} external IP`)} ${dport} -j ${external}`);
-  }
+  for (const address of allowedExternalIPs(plan))
+    write('nat', 'KUBE-SERVICES', addressRule(plan, address, `${name} external IP`, `-j ${external}`));
   const balancer = plan.usesFirewall ? chainName('FW', port.hash) : external;
-  for (const address of port.loadBalancerVIPs) {
-    write('nat', 'KUBE-SERVICES', `-d ${address}${host} -p ${protocol} ${comment(`${name} loadbalancer IP`)} ${dport} -j ${balancer}`);
-  }
+  for (const address of port.loadBalancerVIPs)
+    write('nat', 'KUBE-SERVICES', addressRule(plan, address, `${name} loadbalancer IP`, `-j ${balancer}`));
   if (!plan.nodePorts) return;
   const nodePort = `-m ${protocol} --dport ${port.nodePort}`;
   if (context.nfacct && countsWithNfacct(context.version) && port.family === 'IPv4' && context.localhostNodePorts) {
@@ -113,34 +127,33 @@ function allowedExternalIPs({item, context}: ServiceRulesPlan): readonly string[
 
 function writeFilterRules(plan: ServiceRulesPlan, write: RuleWriter): void {
   const {port} = plan.item;
-  const {protocol, host} = plan.text;
-  const dport = `-m ${protocol} --dport ${port.port}`;
-  const verdict = verdictOf(plan);
-  if (!plan.hasInternal)
-    write('filter', 'KUBE-SERVICES', `-d ${port.clusterIP}${host} -p ${protocol} ${verdict.comment} ${dport} ${verdict.target}`);
+  const {said, target} = verdictOf(plan);
+  if (!plan.hasInternal) write('filter', 'KUBE-SERVICES', addressRule(plan, port.clusterIP, said, target));
   if (!plan.hasExternal) {
-    for (const address of [...allowedExternalIPs(plan), ...port.loadBalancerVIPs]) {
-      write('filter', 'KUBE-EXTERNAL-SERVICES', `-d ${address}${host} -p ${protocol} ${verdict.comment} ${dport} ${verdict.target}`);
-    }
-    if (plan.nodePorts) {
-      write(
-        'filter',
-        'KUBE-EXTERNAL-SERVICES',
-        `-p ${protocol} ${verdict.comment} -m addrtype --dst-type LOCAL -m ${protocol} --dport ${port.nodePort} ${verdict.target}`,
-      );
-    }
+    for (const address of [...allowedExternalIPs(plan), ...port.loadBalancerVIPs])
+      write('filter', 'KUBE-EXTERNAL-SERVICES', addressRule(plan, address, said, target));
+    if (plan.nodePorts) writeNodePortVerdict(plan, said, target, write);
   }
   if (!plan.usesFirewall || !hasProxyFirewall(plan.context.version)) return;
-  for (const address of port.loadBalancerVIPs) {
-    const text = comment(`${port.servicePortName} traffic not accepted by ${chainName('FW', port.hash)}`);
-    write('filter', 'KUBE-PROXY-FIREWALL', `-d ${address}${host} -p ${protocol} ${text} ${dport} -j DROP`);
-  }
+  const unaccepted = `${port.servicePortName} traffic not accepted by ${chainName('FW', port.hash)}`;
+  for (const address of port.loadBalancerVIPs) write('filter', 'KUBE-PROXY-FIREWALL', addressRule(plan, address, unaccepted, '-j DROP'));
+}
+
+/** The rule that refuses or drops packets to the node port. */
+export function writeNodePortVerdict(
+  {item: {port}, text: {protocol}}: Pick<ServiceRulesPlan, 'item' | 'text'>,
+  said: string,
+  target: string,
+  write: RuleWriter,
+): void {
+  const nodePort = `-m addrtype --dst-type LOCAL -m ${protocol} --dport ${port.nodePort}`;
+  write('filter', 'KUBE-EXTERNAL-SERVICES', `-p ${protocol} ${comment(said)} ${nodePort} ${target}`);
 }
 
 /** The outcome of packets that no endpoint may serve. */
-function verdictOf({item: {port, endpoints}}: ServiceRulesPlan): {readonly comment: string; readonly target: string} {
-  if (!endpoints.hasAny) return {comment: comment(`${port.servicePortName} has no endpoints`), target: reject(port.family)};
-  return {comment: comment(`${port.servicePortName} has no local endpoints`), target: '-j DROP'};
+function verdictOf({item: {port, endpoints}}: ServiceRulesPlan): {readonly said: string; readonly target: string} {
+  if (!endpoints.hasAny) return {said: `${port.servicePortName} has no endpoints`, target: reject(port.family)};
+  return {said: `${port.servicePortName} has no local endpoints`, target: '-j DROP'};
 }
 
 export function writeHealthCheck({item: {port}}: Pick<ServiceRulesPlan, 'item'>, write: RuleWriter): void {
@@ -213,7 +226,7 @@ const rangesOf = once(({sourceRanges}: ServicePort) => sourceRanges.flatMap(rang
 
 /** KUBE-SVC and KUBE-SVL: masquerade of cluster-IP traffic, affinity, balancing. */
 function writePolicyChain(plan: ServiceRulesPlan, write: RuleWriter, role: 'SVC' | 'SVL'): void {
-  const {port, endpoints} = plan.item;
+  const {port, endpoints, large} = plan.item;
   const chain = chainName(role, port.hash);
   if (plan.hasInternal && plan.internalRole === role) {
     const masquerade = clusterIPMasquerade(plan.item, plan.context);
@@ -221,8 +234,10 @@ function writePolicyChain(plan: ServiceRulesPlan, write: RuleWriter, role: 'SVC'
   }
   if (role === 'SVL' && plan.usesLocal && endpoints.local.length === 0)
     write('nat', chain, `${comment(`${port.servicePortName} has no local endpoints`)} -j KUBE-MARK-DROP`);
-  if (role === 'SVC' ? plan.usesCluster : plan.usesLocal)
-    writeBalancing(plan, write, chain, role === 'SVC' ? endpoints.cluster : endpoints.local);
+  if (!(role === 'SVC' ? plan.usesCluster : plan.usesLocal)) return;
+  const picked = role === 'SVC' ? endpoints.cluster : endpoints.local;
+  const commentOf = ({hostPort}: Endpoint): string => (large ? '' : `${comment(`${port.servicePortName} -> ${hostPort}`)} `);
+  writeBalancing(plan, write, {chain, endpoints: picked, sticky: picked, commentOf});
 }
 
 /** Traffic to the cluster IP that does not come from this node's pods is masqueraded; null without a detector. */
@@ -236,34 +251,34 @@ export function clusterIPMasquerade({port}: PortOnNode, context: NodeContext): s
   return context.detector.kind === 'cidr' ? `! ${pods} ${destination} ${rest}` : `${destination} ! ${pods} ${rest}`;
 }
 
-function writeBalancing({item, context}: ServiceRulesPlan, write: RuleWriter, chain: string, endpoints: readonly Endpoint[]): void {
-  const {port, endpointChain, large} = item;
-  const named = (endpoint: Endpoint): string => (large ? '' : `${comment(`${port.servicePortName} -> ${endpoint.hostPort}`)} `);
+interface Balancing {
+  readonly chain: string;
+  readonly endpoints: readonly Endpoint[];
+  /** The endpoints on which clients stay, if the Service has session affinity. */
+  readonly sticky: readonly Endpoint[];
+  /** The comment of a rule, with a blank behind it. The rules that pick an endpoint are counted; those for returning clients are not. */
+  readonly commentOf: (endpoint: Endpoint, index: number | null) => string;
+}
+
+/** The rules that select an endpoint: first for returning clients, then one for each endpoint with its share. */
+export function writeBalancing({item, context}: Pick<ServiceRulesPlan, 'item' | 'context'>, write: RuleWriter, balancing: Balancing): void {
+  const {chain, endpoints, sticky, commentOf} = balancing;
+  const {port, endpointChain} = item;
   if (port.affinitySeconds !== null) {
-    for (const endpoint of endpoints) {
+    for (const endpoint of sticky) {
       const target = endpointChain(endpoint);
-      write('nat', chain, `${named(endpoint)}${affinityMatch(port.affinitySeconds, target, context)} -j ${target}`);
+      write('nat', chain, `${commentOf(endpoint, null)}${affinityMatch(port.affinitySeconds, target, context)} -j ${target}`);
     }
   }
-  let left = endpoints.length;
-  for (const endpoint of endpoints) {
-    write('nat', chain, named(endpoint) + shareOf(left) + endpointChain(endpoint));
-    left--;
+  const decimals = decimalsOfProbability(context.version);
+  for (const [index, endpoint] of endpoints.entries()) {
+    const left = endpoints.length - index;
+    const statistic = left > 1 ? `-m statistic --mode random --probability ${probability(left, decimals)} ` : '';
+    write('nat', chain, `${commentOf(endpoint, index)}${statistic}-j ${endpointChain(endpoint)}`);
   }
 }
 
-/** What selects the first of so many endpoints that are left. */
-function shareOf(left: number): string {
-  const known = shares.get(left);
-  if (known !== undefined) return known;
-  const share = left > 1 ? `-m statistic --mode random --probability ${probability(left)} -j ` : '-j ';
-  shares.set(left, share);
-  return share;
-}
-
-const shares = new Map<number, string>();
-
-export function affinityMatch(seconds: number, name: string, {family}: NodeContext): string {
+function affinityMatch(seconds: number, name: string, {family}: NodeContext): string {
   return `-m recent --rcheck --seconds ${seconds} --reap --name ${name} --mask ${recentMask(family)} --rsource`;
 }
 

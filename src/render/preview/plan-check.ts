@@ -13,19 +13,6 @@ export const planCheckRenderers = {
   yaml: (check, options) => toYaml(planObject(check, options)),
 } as const satisfies Readonly<Record<string, (check: PlanCheck, options: RenderOptions) => string>>;
 
-interface PlanSummary {
-  readonly verdict: 'as-planned' | 'differs' | 'not-switched' | 'incomplete';
-  readonly foretold: number;
-  readonly came: number;
-  readonly didNotCome: number;
-  readonly otherwise: number;
-  readonly notCompared: number;
-  readonly besides: number;
-  readonly nodesSwitched: number;
-  readonly nodesNotSwitched: number;
-  readonly nodesUnread: number;
-}
-
 /** 1 if a foretold change did not come or another one did, 3 if a node was not checked, otherwise 0. */
 export function planExitCode(check: PlanCheck, failOn: string): number {
   const {verdict, nodesUnread} = summarize(check);
@@ -33,7 +20,9 @@ export function planExitCode(check: PlanCheck, failOn: string): number {
 }
 
 /** Counts packets, not Services. */
-function summarize({nodes, foretold, besides}: PlanCheck): PlanSummary {
+type PlanSummary = ReturnType<typeof summarize>;
+
+function summarize({nodes, foretold, besides}: PlanCheck) {
   const of = (status: ForetoldChange['status']): number => foretold.filter(one => one.status === status).length;
   const nodesOf = (status: PlanNode['status']): number => nodes.filter(one => one.status === status).length;
   const [didNotCome, otherwise] = [of('did-not-come'), of('otherwise')];

@@ -296,25 +296,10 @@ function listed(names: readonly string[], all: boolean): string {
   return all ? names.join(', ') : someOf(names);
 }
 
-/** The counts of a preview. Every affected Service is counted once: as lost, else as gained, else as other, else as healed. */
-interface PreviewSummary {
-  readonly verdict: 'same' | 'changes' | 'incomplete';
-  readonly services: number;
-  readonly affectedServices: number;
-  readonly lost: number;
-  /** Of `lost`: those that lose packets to their cluster IP. */
-  readonly lostClusterIPs: number;
-  readonly gained: number;
-  readonly other: number;
-  /** On the nodes that were checked. */
-  readonly servicePorts: {readonly same: number; readonly differs: number; readonly notProved: number};
-  /** Only faults of today's rules are healed, as any restart of kube-proxy does. Not among `affectedServices`. */
-  readonly healed: number;
-  readonly nodesChecked: number;
-  readonly nodesUnread: number;
-}
+type PreviewSummary = ReturnType<typeof summarizePreview>;
 
-export function summarizePreview({changes, advice, nodes, services, requirements, ports}: Preview): PreviewSummary {
+/** Every affected Service is counted once: as lost, else as gained, else as other, else as healed. Ports are those of nodes that were checked. */
+export function summarizePreview({changes, advice, nodes, services, requirements, ports}: Preview) {
   const effects = new Map<string, Set<PreviewEffect>>();
   const clusterIPs = new Set<string>();
   const healed = new Set<string>();
@@ -336,9 +321,11 @@ export function summarizePreview({changes, advice, nodes, services, requirements
     services,
     affectedServices: all.length,
     lost,
+    // Of those, the Services that lose packets to their cluster IP.
     lostClusterIPs: clusterIPs.size,
     gained,
     other: all.length - lost - gained,
+    // Only faults of today's rules are healed, as any restart of kube-proxy does.
     healed: [...healed].filter(name => !effects.has(name)).length,
     servicePorts: {same: count('same'), differs: count('differs'), notProved: count('not-proved')},
     nodesChecked: nodes.length - nodesUnread,
