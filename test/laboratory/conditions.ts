@@ -881,6 +881,22 @@ export const conditions: readonly Scenario[] = [
     ],
     isDecided: true,
   },
+  // Answers that get a mark leave by the gateway of another uplink, which may not know the way to those whom they are for.
+  {
+    name: 'marked-answers-to-clients',
+    load: [
+      rules('mangle', '-A PREROUTING -i cali+ -m conntrack --ctdir REPLY -d 203.0.113.0/24 -j MARK --set-xmark 0x2/0xffffffff'),
+      secondGateway('fwmark 0x2 pref 900'),
+    ],
+    isPurpose: true,
+  },
+  {
+    name: 'marked-answers-to-node',
+    load: [
+      rules('mangle', '-A PREROUTING -i cali+ -d 172.18.0.12/32 -j MARK --set-xmark 0x2/0xffffffff'),
+      secondGateway('fwmark 0x2 pref 900'),
+    ],
+  },
   // Policy routing of other programs. No packet has an interface to leave by before it is routed, unless its socket is bound to one.
   {name: 'ip-rule-oif', load: [sh('ip rule add oif eth0 prohibit pref 60')]},
   // The way back of what passes the node is that of an answer by the interface by which it leaves.

@@ -2,6 +2,7 @@ import {heldIn, keptWith, once} from '../../model/once.ts';
 import {largest, partition} from '../../model/lists.ts';
 import {type Address, bitsOf, contains, type Family, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, intersect, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import {isLoopback} from '../../expect/node-context.ts';
 import {
   hostIP,
   isWithoutRealms,
@@ -51,7 +52,7 @@ export function environmentOf(
     virtualServer: packet =>
       byKey.size === 0 ? undefined : byKey.get(`${packet.protocol.toUpperCase()} ${joinHostPort(packet.destination.text, packet.port)}`),
     isLocal: address =>
-      own.has(address.text) || isLoopbackAddress(address) || (unbound?.has(address.text) || (strict && !facts.allAddresses) ? null : false),
+      own.has(address.text) || isLoopback(address.text) || (unbound?.has(address.text) || (strict && !facts.allAddresses) ? null : false),
     canBeInterface: name => canBe(name) ?? (!strict && isNeverOnServicePath(name) ? false : null),
     interfaceOf,
     arrivesBy: (packet, environment) => arrivesBy(facts, packet, environment),
@@ -86,9 +87,8 @@ function gatewayTo({network}: NodeFacts, packet: Packet): string | null {
 }
 
 function readsQueue({network}: NodeFacts, low: number, high: number): boolean | null {
-  const queues = network.sysctls?.get('net.netfilter.queues')?.match(/\d+/g) ?? [];
-  if (network.sysctls?.has('net.netfilter.queues') !== true) return null;
-  return queues.some(queue => low <= Number(queue) && Number(queue) <= high);
+  const queues = network.sysctls?.get('net.netfilter.queues');
+  return queues === undefined ? null : (queues.match(/\d+/g) ?? []).some(queue => low <= Number(queue) && Number(queue) <= high);
 }
 
 function linksWith({network}: NodeFacts, property: LinkProperty, value: string): readonly string[] | null {
@@ -125,12 +125,6 @@ function localAddresses(facts: NodeFacts): readonly string[] {
     const address = parseAddress(text);
     return address !== null && isLocalRouteMissing(facts, address) ? [] : [address?.text ?? text];
   });
-}
-
-const loopbacks = ['127.0.0.0/8', '::1/128'].map(text => parseCidr(text));
-
-function isLoopbackAddress(address: Address): boolean {
-  return loopbacks.some(cidr => cidr !== null && contains(cidr, address));
 }
 
 /** Interfaces that neither pods nor clients of Services use: the loopback, and the bridges of Docker and libvirt. */
@@ -254,7 +248,7 @@ function isUniqueLocal({value}: Address): boolean {
 const sourcesOnLink = once(({onLink = []}: NodeFacts) =>
   onLink.flatMap(({name: dev, network}) => {
     const [cidr, address] = [parseCidr(network), parseAddress(network.replace(/\/.*/, ''))];
-    if (cidr === null || address === null || isLoopbackAddress(address) || address.text.startsWith('fe80:')) return [];
+    if (cidr === null || address === null || isLoopback(address.text) || address.text.startsWith('fe80:')) return [];
     return [{dev, cidr, address}];
   }),
 );

@@ -124,25 +124,27 @@ export function reversePath(facts: NodeFacts): Required<Pick<Environment, 'arriv
     doubtedWay: (packet, environment) => {
       const {destination, connection} = packet;
       const query = routeQuery(packet);
-      const asked =
-        connection?.direction === 'reply' && (connection.rewritten || environment.isLocal(connection.first.destination) === true)
-          ? connection.first.destination
-          : null;
-      const detour = detourOf(facts, destination, query) ?? (asked === null ? null : otherUplink(facts, destination, {asked, query}));
-      const word = connection?.direction === 'reply' ? 'reply' : 'packet';
-      const rule = detour === null ? undecidedRule(facts.network, destination, query) : null;
-      if (rule !== null) return {reason: `whether the ${word} meets ${routingCause({rule})} is not known`};
-      if (detour === null) {
-        const reason = doubtOf(facts, destination, query);
-        return reason === null ? null : {reason};
+      const detour = detourFor(facts, packet, query, environment);
+      if (detour !== null) {
+        askSource(packet, environment);
+        return detour;
       }
-      askSource(packet, environment);
-      return {
-        isKnown: detour.isKnown,
-        reason: `the node sends the ${word} ${detour.text}: whether the network takes it there is not known`,
-      };
+      const rule = undecidedRule(facts.network, destination, query);
+      const word = connection?.direction === 'reply' ? 'reply' : 'packet';
+      const reason = rule === null ? doubtOf(facts, destination, query) : `whether the ${word} meets ${routingCause({rule})} is not known`;
+      return reason === null ? null : {reason};
     },
   };
+}
+
+/** The detour that policy routing gives a packet, or a reply, which a client expects from the address that it asked. */
+function detourFor(facts: NodeFacts, {destination, connection}: Packet, query: RouteQuery, {isLocal}: Environment) {
+  const isReply = connection?.direction === 'reply';
+  const asked = isReply && (connection.rewritten || isLocal(connection.first.destination) === true) ? connection.first.destination : null;
+  const detour = detourOf(facts, destination, query) ?? (asked === null ? null : otherUplink(facts, destination, {asked, query}));
+  if (detour === null) return null;
+  const what = isReply ? 'reply' : 'packet';
+  return {isKnown: detour.isKnown, reason: `the node sends the ${what} ${detour.text}: whether the network takes it there is not known`};
 }
 
 /** Why it is not known whether a packet gets to an address, without policy routing. */
@@ -180,25 +182,30 @@ function astrayText(astray: Astray, {text}: Address): string {
 }
 
 /**
- * Why policy routing sends packets away for the mark or type of service that a rule of another program gave them; left out where it asks for
- * none. What it does to packets without a mark, or with kube-proxy's, is a fact of the node.
+ * Where policy routing sends packets for the mark or type of service that a rule of another program gave them: away, or where it is not known
+ * that they arrive; left out where it asks for none. What it does to packets without a mark, or with kube-proxy's, is a fact of the node.
  */
-export function markObstacle(facts: NodeFacts, family: Family, ownMark: number): Environment['obstacle'] {
-  const asked = facts.network.policyRules[family]?.some(({mark, tos}) => tos !== null || (mark !== null && (mark.mask & ~ownMark) !== 0));
-  if (asked !== true) return undefined;
-  return packet => {
-    const {mark, tos, destination} = packet;
-    if ((mark & ~ownMark) === 0 && tos === undefined) return null;
+export function markedWays(facts: NodeFacts, family: Family, ownMark: number): Pick<Environment, 'obstacle' | 'doubtedWay'> {
+  const {network} = facts;
+  const asked = network.policyRules[family]?.some(({mark, tos}) => tos !== null || (mark !== null && (mark.mask & ~ownMark) !== 0));
+  if (asked !== true) return {};
+  const ofMark = <T>(packet: Packet, find: (query: RouteQuery) => T | null): T | null => {
+    const {mark, tos} = packet;
     const {tos: _, ...usual} = routeQuery(packet);
-    const reasonOf = (query: RouteQuery): string | null => {
-      const isRefused = (network: NetworkFacts): boolean => routeOf(network, destination, query).kind === 'unreachable';
-      if (isRefused(facts.network))
-        return `${routingCause({rule: ruleBehind(facts.network, family, without => !isRefused(without))})} leaves no route to ${destination.text}`;
-      const astray = routedAstray(facts, destination, query);
-      return astray === null ? null : astrayText(astray, destination);
-    };
-    const reason = reasonOf(routeQuery(packet));
-    return reason === null || reasonOf({...usual, mark: mark & ownMark}) !== null ? null : reason;
+    const found = (mark & ~ownMark) === 0 && tos === undefined ? null : find(routeQuery(packet));
+    return found === null || find({...usual, mark: mark & ownMark}) !== null ? null : found;
+  };
+  return {
+    obstacle: packet =>
+      ofMark(packet, query => {
+        const {destination} = packet;
+        const isRefused = (given: NetworkFacts): boolean => routeOf(given, destination, query).kind === 'unreachable';
+        if (isRefused(network))
+          return `${routingCause({rule: ruleBehind(network, family, without => !isRefused(without))})} leaves no route to ${destination.text}`;
+        const astray = routedAstray(facts, destination, query);
+        return astray === null ? null : astrayText(astray, destination);
+      }),
+    doubtedWay: (packet, environment) => ofMark(packet, query => detourFor(facts, packet, query, environment)),
   };
 }
 

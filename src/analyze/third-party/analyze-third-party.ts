@@ -14,7 +14,7 @@ import {type AlikeInterfaces, type ConnectionOutcome, type Environment, inAnyCas
 import type {NoteCondition} from '../../trace/sender-space.ts';
 import {drawnPorts} from '../../trace/run-rule.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
-import {markObstacle} from '../outcomes/kernel-obstacle.ts';
+import {markedWays} from '../outcomes/kernel-obstacle.ts';
 import {collectPathOutcome, hasSameKinds, outcomeOn} from '../outcomes/environment.ts';
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
 import {clientNames, type Source, type SourceKind} from '../outcomes/sources.ts';
@@ -112,8 +112,7 @@ export function analyzeThirdPartyRules(given: ThirdPartyCase): readonly Symptom[
 
 /** Rules of other programs may set a mark by which policy routing sends packets elsewhere. */
 function routedByMark(side: Side, {facts, family, mark}: NodeContext): Side {
-  const obstacle = markObstacle(facts, family, Number(mark));
-  return obstacle === undefined ? side : {...side, environment: {...side.environment, obstacle}};
+  return {...side, environment: {...side.environment, ...markedWays(facts, family, Number(mark))}};
 }
 
 /** An effect with the Service ports that it concerns. */

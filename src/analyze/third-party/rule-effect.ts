@@ -161,11 +161,12 @@ function takenAnyway(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effec
 
 /** Of a path that depends on what cannot be evaluated, the rule that it depends on. */
 function undetermined(
-  {doubt, path, reason, policy}: ConnectionOutcome,
+  {doubt, path, reason, policy, isUnrouted}: ConnectionOutcome,
   {probe, alone}: WalkedProbe,
   effectCase: EffectCase,
 ): Effect | null {
-  const rule = doubt ?? path.findLast(one => reason !== undefined && !effectCase.isOwn(one) && decides(one)) ?? path.at(-1);
+  const causes = isUnrouted === true ? steers : decides;
+  const rule = doubt ?? path.findLast(one => reason !== undefined && !effectCase.isOwn(one) && causes(one)) ?? path.at(-1);
   if (alone.undecided > 0 || (doubt === undefined && effectCase.isCut)) return null;
   const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
@@ -173,7 +174,7 @@ function undetermined(
   const limit = limitOf(rule, effectCase.nft);
   const isMinor =
     (masquerades(rule) && !rewrites(rule) && limit === null) || isOfPolicy(rule) || filtersContent(rule) || limit?.isHigh === true;
-  const does = refusesPackets(rule) ? 'drops or refuses' : acceptsPackets(rule) ? 'accepts' : null;
+  const does = refusesPackets(rule) ? 'drops or refuses' : acceptsPackets(rule) ? 'accepts' : isUnrouted === true ? 'loses' : null;
   const said =
     limit === null
       ? {detail, ...(does === null ? {} : {gist: `whether a rule of another program ${does} packets is unknown`})}

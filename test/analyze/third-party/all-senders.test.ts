@@ -355,13 +355,35 @@ const routedTo101 = {
 
 /** Errors beside rules of mangle and a rule of policy routing. */
 async function routingErrors(lines: readonly string[], rule: object): Promise<readonly string[]> {
-  const news = await found('iptables', given => {
+  return (await routingNews(lines, rule)).filter(line => line.includes(' error '));
+}
+
+function routingNews(lines: readonly string[], rule: object, more: readonly object[] = []): Promise<readonly string[]> {
+  return found('iptables', given => {
     addRules(given, 'iptables', 'mangle', lines);
-    const files = {...routedTo101, 'ip-rules.json': [{priority: 100, src: 'all', ...rule}, usualRule]};
+    const files = {
+      ...routedTo101,
+      'routes.json': [...routedTo101['routes.json'], ...more],
+      'ip-rules.json': [{priority: 100, src: 'all', ...rule}, usualRule],
+    };
     for (const [name, content] of Object.entries(files)) given.file('node-a', name, JSON.stringify(content));
   });
-  return news.filter(line => line.includes(' error '));
 }
+
+test.each([
+  ['to a gateway behind another uplink', {gateway: '192.0.2.1', dev: 'eth1'}, 'by eth1 to the gateway 192.0.2.1, while eth0 leads to'],
+  ['to the usual gateway', {gateway: '172.18.0.1', dev: 'eth0'}, null],
+])(
+  'a mark that a rule gives to replies to other nodes, and that leads %s, is told where it is not known that they arrive',
+  async (_, way, said) => {
+    const mark = {fwmark: '0x200', fwmask: '0x200', table: '103'};
+    const rule = '-A PREROUTING -i cali+ -d 172.18.0.12/32 -j MARK --set-xmark 0x200/0x200';
+    const news = await routingNews([rule], mark, [{dst: 'default', table: '103', ...way}]);
+    expect(news).toEqual(
+      said === null ? [] : [expect.stringMatching(new RegExp(`^ST403 warning .*replies to packets from 172.18.0.12 .* ${said}`))],
+    );
+  },
+);
 
 test.each([
   [
