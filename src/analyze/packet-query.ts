@@ -40,6 +40,8 @@ import {linkTo, lostMessages, stoppedTunnels} from './third-party/stopped-packet
 export interface PacketQuery extends SentPacket {
   /** The destination is known as the cluster IP of a Service. */
   readonly isClusterIP?: boolean;
+  /** The range of cluster IPs that holds the destination, which no Service has. */
+  readonly unallocatedIn?: string | undefined;
   /** The entry of a Service that the packet is sent to on this node. */
   readonly entry?: AskedEntry | null;
   readonly inInterface: string | null;
@@ -125,7 +127,7 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   const outcomes = mergeOutcomes(result)
     .map(outcome => explainLoopback(outcome, query, isNodePort))
     .map(outcome => explainPing(outcome, query, isLocal))
-    .map(outcome => (mayBeOwn ? outcome : explainNoEntry(outcome, query)))
+    .map(outcome => explainNoEntry(outcome, query, {mayBeOwn, isPart: here.shown !== undefined}))
     .map(outcome => (query.entry == null || unseen ? outcome : explainUnserved(outcome, query.entry, {...query, isLocal})));
   const seen = unseen ? outcomes.map(asUnseen(here.shown ?? rules)) : outcomes;
   return {
@@ -463,19 +465,12 @@ function explainLoopback(outcome: PacketOutcome, {destination, port}: PacketQuer
 /** Cluster IPs are addresses of no host, but in IPVS mode, where the node itself has them. */
 function explainPing(outcome: PacketOutcome, {protocol, isClusterIP = false, destination}: PacketQuery, isLocal: boolean): PacketOutcome {
   if (protocol !== 'ICMP' || !isClusterIP) return outcome;
-  const {verdict, path, reason} = outcome;
+  const {verdict, reason} = outcome;
   const isUntouched = outcome.destination === null && outcome.rewrittenTo === undefined;
   if (verdict === 'accept' && isLocal)
     return {...outcome, reason: `the node itself has the address ${destination} and answers, whatever the endpoints do`};
   const byDesign = 'a cluster IP does not answer ping, by design';
-  const last = path.at(-1);
-  if (verdict === 'reject' || verdict === 'drop')
-    return {
-      ...outcome,
-      reason: [byDesign, reason ?? (last === undefined ? undefined : `by this rule of ${last.table}/${last.chain}: ${last.text}`)]
-        .filter(part => part !== undefined)
-        .join('; '),
-    };
+  if (verdict === 'reject' || verdict === 'drop') return {...outcome, reason: refusedBecause(byDesign, outcome)};
   if (!isUntouched) return outcome;
   if (verdict === 'undecided') return {...outcome, reason: `${byDesign}; ${reason ?? ''}`};
   return {
@@ -485,15 +480,30 @@ function explainPing(outcome: PacketOutcome, {protocol, isClusterIP = false, des
   };
 }
 
-/** Says of a packet to a port of a cluster IP that no Service has that it reaches nobody, unless a rule refuses it. */
-function explainNoEntry(outcome: PacketOutcome, query: PacketQuery): PacketOutcome {
-  const {protocol, isClusterIP = false, destination, port, entry} = query;
+function refusedBecause(why: string, {path, reason}: PacketOutcome): string {
+  const last = path.at(-1);
+  const by = reason ?? (last === undefined ? undefined : `by this rule of ${last.table}/${last.chain}: ${last.text}`);
+  return by === undefined ? why : `${why}; ${by}`;
+}
+
+/** Says of a packet to a cluster IP that no Service has, or has on another port, that it reaches nobody. */
+function explainNoEntry(
+  outcome: PacketOutcome,
+  query: PacketQuery,
+  {mayBeOwn, isPart}: {readonly mayBeOwn: boolean; readonly isPart: boolean},
+): PacketOutcome {
+  const {protocol, isClusterIP = false, unallocatedIn, destination, port, entry} = query;
   const {verdict, reason} = outcome;
   const isUntouched = outcome.destination === null && outcome.rewrittenTo === undefined;
-  if (protocol === 'ICMP' || !isClusterIP || entry != null || !isUntouched) return outcome;
-  const what = `${destination} is a cluster IP, and no rule takes its port ${port}/${protocol} to an endpoint`;
+  if (protocol === 'ICMP' || !(isClusterIP || unallocatedIn !== undefined) || entry != null || !isUntouched) return outcome;
+  const what = isClusterIP
+    ? `${destination} is a cluster IP, and no rule takes its port ${port}/${protocol} to an endpoint`
+    : `no Service has ${destination}, which is in the range of cluster IPs (${unallocatedIn})`;
+  // Text tells a Service port by what its rules do to it, such as to refuse it.
+  if (verdict === 'drop' || verdict === 'reject') return isPart ? outcome : {...outcome, reason: refusedBecause(what, outcome)};
+  if (mayBeOwn) return outcome;
   if (verdict === 'undecided') return {...outcome, reason: `${what}; ${reason ?? ''}`};
-  return verdict === 'accept' ? {...outcome, verdict: 'drop', reason: `${what}: no host has the address`} : outcome;
+  return {...outcome, verdict: 'drop', reason: `${what}: no host has the address`};
 }
 
 /** The node's iptables are those of IPVS mode, and its virtual servers were not read. */

@@ -91,9 +91,11 @@ async function readNamed(api: KubeApi, flags: PacketFlags, reader: ClusterReader
   const input = {names: [], namespace, allNamespaces: false, selector: undefined};
   const address = canonicalAddress(destination);
   const service = address === null ? parseServiceName(destination, input) : null;
+  // Without the right to list Services the answer is that of the rules alone.
+  const all = address === null ? null : await readServiceObjects({kind: 'cluster'}, reader);
   const services =
     address !== null
-      ? await servicesAt(address, flags, reader)
+      ? servicesAt(all ?? [], address, flags)
       : service === null
         ? []
         : [{namespace: service.namespace ?? 'default', name: service.name}];
@@ -102,13 +104,13 @@ async function readNamed(api: KubeApi, flags: PacketFlags, reader: ClusterReader
     canonicalAddress(source) === null ? readPod(api, source, namespace ?? 'default') : [],
   ]);
   if (service !== null && reading.api.services === null) throw notRead(reading.problems.map(({message}) => message).join('; '));
-  return {...reading.api, pods, podsOf: new Set()};
+  const {namespaces: _, ...objects} = {...reading.api, pods, podsOf: new Set<string>()};
+  return all === null || services.length > 0 ? {...reading.api, ...objects} : {...objects, services: all};
 }
 
-/** The Services with this address, or with this node port. Without the right to list Services the answer is that of the rules alone. */
-async function servicesAt(address: string, {port}: PacketFlags, reader: ClusterReader): Promise<readonly ServiceName[]> {
-  const services = await readServiceObjects({kind: 'cluster'}, reader);
-  return (services ?? [])
+/** The Services with this address, or with this node port. */
+function servicesAt(all: readonly ServiceObject[], address: string, {port}: PacketFlags): readonly ServiceName[] {
+  return all
     .filter(service => hasAddress(service, address, Number(port)))
     .map(({metadata: {namespace = 'default', name}}) => ({namespace, name}));
 }

@@ -2,6 +2,7 @@ import {hasCiliumTables} from '../../expect/cilium/cilium-node.ts';
 import {askMap, notInMap} from '../../analyze/packet-in-map.ts';
 import {canonicalAddress, type Cidr, contains, type Family, familyOf, parseAddress, parseCidr, joinHostPort} from '../../model/address.ts';
 import {clusterIPOf, ClusterView} from '../../expect/cluster/cluster-view.ts';
+import {knownServiceRanges, nodesInRanges, overlaps} from '../../expect/cluster/service-range.ts';
 import {nodeFacts} from '../../expect/node-facts.ts';
 import {isLoopback, addressesOfPod, addressesOfPods, podCIDRsOf, podsByNode} from '../../expect/node-context.ts';
 import {isStuck} from '../../checks/st508-stale-conntrack.ts';
@@ -25,7 +26,7 @@ import {tablesOf} from '../../trace/nftables/walk-nft-packet.ts';
 import {servicesInRules} from '../../analyze/services-in-rules/services-in-rules.ts';
 import type {NodeChoice} from '../scope/choose-nodes.ts';
 import {selectInRules} from '../scope/select-in-rules.ts';
-import {parseServiceName, splitPort} from '../scope/select-services.ts';
+import {addressesOf, parseServiceName, splitPort} from '../scope/select-services.ts';
 import {namespacedName} from '../../model/text.ts';
 import {escapeText} from '../../render/renderer.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
@@ -257,6 +258,7 @@ export function packetQuery(flags: PacketFlags, snapshot: Snapshot): PacketQuery
     port,
     protocol,
     isClusterIP: isClusterIP(destination, snapshot),
+    unallocatedIn: unallocatedIn(destination, snapshot),
     inInterface: flags['in-interface'] ?? null,
     sourcePort: flags['source-port'] ?? null,
   };
@@ -292,6 +294,14 @@ function isClusterIP(address: string, {api, nodes}: Snapshot): boolean {
       entries.some(({entry}) => entry.kind === 'clusterIP' && canonicalAddress(entry.address ?? '') === address),
     ),
   );
+}
+
+/** The range of cluster IPs that holds an address, where all Services and Nodes were read and none of them has it. */
+function unallocatedIn(address: string, {api}: Snapshot): string | undefined {
+  if (api.services === null || api.nodes === null || api.namespaces !== undefined) return undefined;
+  if (api.services.some(service => addressesOf(service).some(one => canonicalAddress(one) === address))) return undefined;
+  const own = knownServiceRanges(api).filter(range => overlaps(address, [range]));
+  return nodesInRanges(api, own).length === 0 ? own[0]?.text : undefined;
 }
 
 function hasClusterIP({spec}: ServiceObject, address: string): boolean {

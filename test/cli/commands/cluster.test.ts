@@ -138,6 +138,16 @@ test('packet to an address knows the Service that has it', async () => {
   expect(stderr).toBe('');
 });
 
+test('packet to a cluster IP that no Service has leads nowhere, of a cluster and of a bundle', async () => {
+  const asked = ['packet', '--node', 'node-a', '--source', '10.244.12.20', '--port', '80', '--destination', '10.96.0.77'];
+  for (const args of [asked, [...asked, '--from', bundle]]) {
+    const {stdout} = await svcTrace(args);
+    expect(stdout).toMatch(
+      /^node-a: TCP 10\.244\.12\.20 → 10\.96\.0\.77:80 {2}dropped: no Service has 10\.96\.0\.77, which is in the range of cluster IPs \(10\.96\.0\.1 to 10\.96\.2\.5\): no host has the address$/m,
+    );
+  }
+});
+
 test('--from needs no credentials', async () => {
   const {exitCode} = await svcTrace(['check', '-n', 'shop', 'web', '--from', bundle, '--context', 'nowhere']);
   expect(exitCode).toBe(1);
