@@ -36,9 +36,16 @@ describe('a client', () => {
   });
 
   test('that asks for a node port at its own host, or at a node that is a container, is told what leads there', () => {
-    expect(answer(...services, curl('127.0.0.1', 31808, refused))).toMatch(
-      /31808 is the node port of shop, .* to which 127\.0\.0\.1 does not lead from this host/,
+    for (const words of ['$ kind create cluster', 'I use Docker Desktop', '$ k3d cluster list', '$ minikube start'])
+      expect(answer(...services, words, curl('127.0.0.1', 31808, refused))).toMatch(
+        /31808 is the node port of shop, .* to which 127\.0\.0\.1 does not lead from this host/,
+      );
+    // What the host is, a text without such words does not say.
+    expect(answer(...services, 'kind: Service', curl('localhost', 31808, refused))).toMatch(
+      /31808 is the node port of shop, asked at localhost: in iptables mode .* unless the Service has no ready endpoint, .*; nftables mode and IPVS mode serve none there/,
     );
+    const none = ['$ kubectl get endpoints shop', 'NAME   ENDPOINTS   AGE', 'shop   <none>      9d', ''];
+    expect(answer(...services, ...none, curl('localhost', 31808, refused))).not.toContain('asked at');
     expect(answer(...services, '$ minikube ip', curl('192.0.2.20', 31808, late))).toContain('192.0.2.20 does not lead from this host');
     expect(answer(...services, curl('192.0.2.20', 31808, late))).toContain('by a firewall before the node, or by its rules');
     expect(answer(...services, curl('192.0.2.20', 31809, late))).toMatch(

@@ -67,6 +67,11 @@ describe('a text in which nothing is known to be wrong names what to paste next'
       'shop/web:http (node port 30080) leads to chain KUBE-EXT-TCOU7JCQXEZGVUNU, which is not in this text (iptables -t nat -S KUBE-EXT-TCOU7JCQXEZGVUNU)',
     ],
     ['a chain of nftables', nft, '(nft list chain ip kube-proxy service-TCOU7JCQ-shop/web/tcp/http)'],
+    [
+      'where Services are entered',
+      nat.replace(/^-A KUBE-(?:NODE|SERV|EXT).*\n/gm, ''),
+      'they show no address and port of a Service: paste all that iptables-save prints',
+    ],
     ['the objects of the Services', nat, 'paste with them what kubectl get svc,endpoints -A -o wide prints'],
   ])('%s', (_, text, what) => {
     expect(reason(text)).toContain(`without them the expected rules are unknown: ${what.startsWith('(') ? '' : what}`);

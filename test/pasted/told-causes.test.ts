@@ -210,6 +210,40 @@ test('a route that sends the network of own pods away is told, and no route of a
   for (const text of [start + own, `${start}${own}${start}${away}`, `${start}${own}\n${away}`]) expect(answer(text)).not.toMatch(shows);
 });
 
+test('a rule that stops all packets is told where somebody quotes it, or takes it away', () => {
+  for (const text of [
+    'before I took out "-A FORWARD -j REJECT --reject-with icmp-host-prohibited"',
+    'the culprit is `-A INPUT -j DROP`, it seems',
+    'sudo iptables -D FORWARD -j REJECT --reject-with icmp-host-prohibited',
+  ])
+    expect(answer(text)).toMatch(/the text names a rule of (?:FORWARD|INPUT) with (?:REJECT|DROP): it stops every packet/);
+  for (const text of [
+    '"-A INPUT -p tcp --dport 25 -j DROP" is mine',
+    '`-A FORWARD -j KUBE-FORWARD` is there',
+    'iptables -D FORWARD -j ACCEPT',
+  ])
+    expect(answer(text)).not.toContain('names a rule');
+});
+
+test('a program that waits for the lock of iptables is told, whose log it is', () => {
+  const line = (said: string) => `E0407 07:08:13.007655       1 policy_sync.go:253] Aborting sync: exit status 4 (${said})\n`;
+  for (const said of [
+    'Another app is currently holding the xtables lock. Perhaps you want to use the -w option?',
+    "Can't lock /run/xtables.lock: Resource temporarily unavailable",
+  ])
+    expect(answer(line(said))).toContain('another program holds the lock of iptables');
+  expect(answer(line('iptables: Invalid argument'))).not.toContain('lock of iptables');
+});
+
+test('a server that answers elsewhere in the text is told to be cut off in part', () => {
+  const asks = (...more: readonly string[]) =>
+    answer(['nameserver 10.96.0.10', '/ # nslookup web', ';; connection timed out; no servers could be reached', ...more].join('\n'));
+  expect(asks('/ # nslookup web', 'Server:    10.96.0.10', 'Address:   10.96.0.10#53')).toContain(
+    'one of several endpoints is not reached',
+  );
+  expect(asks()).not.toContain('one of several endpoints');
+});
+
 test('a Service that is described says that its load balancer is not set up', () => {
   const service = (event: string) => `Name:         web\nNamespace:    shop\nEndpoints:    10.244.0.7:80\nEvents:\n  ${event}\n`;
   expect(answer(service('Warning  SyncLoadBalancerFailed  67s (x2 over 3m)  service-controller  Error syncing: no subnet'))).toContain(

@@ -5,7 +5,7 @@ import {someOf} from '../../model/text.ts';
 import type {Listed, ListedService} from './listed-objects.ts';
 import {podsIn} from './listed-pods.ts';
 import {ingressPorts, loopbackListeners, namesElsewhere, policiesSay, undeclaredPorts, unusualPorts} from './object-relations.ts';
-import {withoutPing} from './told-causes.ts';
+import {atLoopback, withoutPing} from './told-causes.ts';
 
 /** A program that did not reach a server, as it says. */
 export interface ClientError {
@@ -108,14 +108,21 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   if (own === undefined)
     return isOwn && other !== undefined ? `${port} is the port of ${other.name} at its cluster IP: at nodes it is ${other.nodePort}` : [];
   const what = `${port} is the node port of ${own.name}`;
-  if (isOwn || (/time/i.test(why) && lines.some(line => /minikube/i.test(line))))
+  if ((isOwn || /time/i.test(why)) && lines.some(line => nodesInContainers.test(line)))
     return `${what}, which nodes serve at their own addresses: nodes of kind, k3d, Docker Desktop and minikube are containers or virtual machines, to which ${host} does not lead from this host. extraPortMappings of kind, minikube service NAME --url or kubectl port-forward do`;
+  if (isOwn)
+    return listed.empty.has(own.name)
+      ? []
+      : `${what}, asked at ${host}: in iptables mode the node answers there too, unless the Service has no ready endpoint, or no program listens at its target port (kubectl get endpoints); ${atLoopback}`;
   if (/no route/i.test(why))
     return `${what}, and "no route to host" is the answer of a firewall on ${host} or before it (REJECT with icmp-host-prohibited, as firewalld and iptables-services write it), or no host has the address: rules of INPUT and FORWARD there must accept what comes for it`;
   return /time/i.test(why)
     ? `${what}, and packets to ${host} or the answers are lost: by a firewall before the node, or by its rules, which iptables-save of this node shows`
     : ofName(what, own.name);
 }
+
+const nodesInContainers =
+  /minikube|\bk3d\b|\bkind (?:create|get|load|export)\b|\bkind-(?:control|worker)|[Dd]ocker[ -]?(?:[Dd]esktop|for (?:[Mm]ac|[Ww]in))/;
 
 /** The host of the client itself. */
 export const isLocal = /^(?:localhost|127\.)/;

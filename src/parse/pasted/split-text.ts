@@ -146,11 +146,15 @@ function unreachedText({host, port, why}: ClientError, lines: readonly string[])
       ? ''
       : `, the port of ${programs[port]}`;
   const isPinged = lines.some(line => line.includes(` bytes from ${host}:`));
-  return `does not reach ${asked} (${why})${program}: ${isPinged ? answersPing : meaningOf(why, host)}${/\.0\.1:443$/.test(asked) ? ofKubernetes : ''}`;
+  const isAnswered = lines.some(line => line.includes('Address:') && line.includes(`${host}#${port}`));
+  return `does not reach ${asked} (${why})${program}: ${isPinged ? answersPing : meaningOf(why, host)}${isAnswered ? answersOthers : ''}${/\.0\.1:443$/.test(asked) ? ofKubernetes : ''}`;
 }
 
 const answersPing =
   'it answers ping, so that packets find it (in IPVS mode each node has the cluster IPs itself): nothing listens on that port, a firewall or a NetworkPolicy stops what is sent there, or checksums are wrong in a tunnel (ethtool -K flannel.1 tx-checksum-ip-generic off)';
+
+const answersOthers =
+  '. It answers elsewhere in the text: one of several endpoints is not reached, such as that of another node, or one of several clients is cut off. kubectl get pods -o wide shows which node each is on';
 
 /** The first address of the usual ranges of Services. */
 const ofKubernetes =

@@ -4,6 +4,10 @@ import {meanings, meant, untranslatedText} from './captured-packets.ts';
 export const withoutPing =
   'cluster IPs do not answer ping, by design: the ports of the Service alone are translated, and in IPVS mode KUBE-IPVS-FILTER refuses the rest';
 
+/** Of a node port. */
+export const atLoopback =
+  'nftables mode and IPVS mode serve none there, and a host whose nodes are containers or virtual machines (minikube, kind, Docker Desktop) is no node. The address of a node, minikube service NAME --url or kubectl port-forward leads there';
+
 const noSession =
   'calico-node has no BGP session with $1: pods of those nodes are not reached from this one. A firewall stops TCP port 179, or calico took the address of another interface (IP_AUTODETECTION_METHOD)';
 
@@ -117,7 +121,7 @@ Hairpin setup failed for pod "([^"_]+)_
 \blisten\w* (?:only )?(?:on|at|to) ['"\`]*(?:localhost|127\.0\.0\.1)['"\`]* (?:and not|instead of|rather than|not) |\blisten\w* only (?:on|at|to) ['"\`]*(?:localhost|127\.0\.0\.1)
   a program that listens at 127.0.0.1 alone gets nothing that is sent to the address of its pod: it must listen at 0.0.0.0 (or ::)
 \bcurl (?:-\S+ )*(?:https?://)?(?:localhost|127\.0\.0\.1):(?:<[^>]*[Pp]ort[^>]*>|\$\{?\w*PORT\w*\}?|3[0-2]\d{3}\b)[^.]*?(?:refused|timed out|time ?out)
-  a node port is asked at 127.0.0.1: nftables mode and IPVS mode serve none there, and a host whose nodes are containers or virtual machines (minikube, kind, Docker Desktop) is no node. The address of a node, minikube service NAME --url or kubectl port-forward leads there
+  a node port is asked at 127.0.0.1: ${atLoopback}
 (?:[Rr]esolved|[Ss]ol(?:ved|ution)|[Ff]ix(?:ed)?|[Ww]orks)\b[^.]*\biptables\W{1,3}(?:in|to) [Ll]egacy|update-alternatives --set iptables \S*iptables-legacy
   with iptables-legacy packets arrive, as the text says: kube-proxy, the network plugin and firewalls of a node must write to one backend of iptables (iptables-nft-save and iptables-legacy-save show both)
 \biptables (?:- ?F|--flush)\b[^.]*?\b(?:recover|fix|work|(?:re)?solv|help)
@@ -136,6 +140,10 @@ clusterCIDR not specified, unable to distinguish
   kube-proxy has no clusterCIDR: it masquerades nothing of what comes to cluster IPs, so that nodes, pods in the network of their host and hosts outside may get no answer from pods of other nodes (kubeadm init --pod-network-cidr sets it)
 "localEndpoints": ?0\b
   a health check of kube-proxy says that its node has no endpoint of the Service, so that load balancers send nothing there: where a ready pod of it runs on that node, kube-proxy takes itself for another one (hostnameOverride must be the name of the Node)
+["'\`(“]-A (FORWARD|INPUT) -j (REJECT|DROP)\b|\biptables (?:-w )?(?:-D|--delete) (FORWARD|INPUT) .*-j (REJECT|DROP)\b
+  the text names a rule of $1$3 with $2$4: it stops every packet that no rule before it accepts, and so those of pods. Where firewalld or iptables-services writes it, rules for the networks of pods and Services must come before it
+(?:holding the xtables lock|lock /run/xtables\.lock)
+  another program holds the lock of iptables, so that one that needs it (kube-proxy, a network plugin) writes no rules meanwhile: lsof /run/xtables.lock on the node shows which runs iptables all the time or hangs in it
 ^\s*Chain FORWARD \(policy DROP ([1-9]\w*) packets
   the policy of filter/FORWARD dropped $1 packets that no rule of it accepted, which may be those of pods
 \b(\w+_cache): neighbor table overflow
@@ -158,7 +166,7 @@ Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?no endpoints available for service "?(
 
 /** Words without which a line begins none of these. */
 export const wordsOfCauses =
-  /-\w*(?:[LS]|list\S*) +KUBE-|list \w+ ip6? kube-proxy|\d\s+(?:ClusterIP|NodePort|LoadBalancer|ExternalIPs|HostPort|LocalRedirect)\s*$|insert_failed|is forbidden: User|no next plugin|no destination|Squid-Error|tcp_error|could not be retrieved|filter (?:FORWARD|INPUT)|-I (?:FORWARD|INPUT|DOCKER)|10\.0\.2\.15|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |<defunct>|INVALID|\| +(?:node|global)|has no endpoints|curl .*(?:localhost|127)/;
+  /-[AD] (?:FORWARD|INPUT) |xtables.lock|-\w*(?:[LS]|list\S*) +KUBE-|list \w+ ip6? kube-proxy|\d\s+(?:ClusterIP|NodePort|LoadBalancer|ExternalIPs|HostPort|LocalRedirect)\s*$|insert_failed|is forbidden: User|no next plugin|no destination|Squid-Error|tcp_error|could not be retrieved|filter (?:FORWARD|INPUT)|-I (?:FORWARD|INPUT|DOCKER)|10\.0\.2\.15|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |\[ERROR\].* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |<defunct>|INVALID|\| +(?:node|global)|has no endpoints|curl .*(?:localhost|127)/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
