@@ -34,6 +34,11 @@ const nft = [
 describe('a program that does not reach', () => {
   test.each([
     ['a cluster IP, by which nothing is answered', nat + late('10.96.7.7', 80), 'to 10.244.1.5:8080: packets or their answers are lost'],
+    [
+      'a cluster IP, with no route to host',
+      `${nat}dial tcp 10.96.7.7:80: connect: no route to host\n`,
+      'to 10.244.1.5:8080: a firewall refuses them on the way or there',
+    ],
     ['a cluster IP that refuses', nat + refused('10.96.7.7:80'), 'comes for shop/web:http to 10.244.1.5:8080: no program listens there'],
     ['a node port that refuses', nat + refused('192.0.2.10:30080'), 'comes for shop/web:http to 10.244.1.5:8080: no program listens there'],
     ['an endpoint', nat + refused('10.244.1.5:8080'), 'it is an endpoint of shop/web:http, asked without a rule of a Service'],
@@ -91,6 +96,11 @@ describe('a text in which nothing is known to be wrong names what to paste next'
       'a log of health checks',
       'E1120 13:53:53.641275       1 healthcheck.go:317] Failed to start node healthz on 0.0.0.0:10256: bind: address already in use\n',
       'is a log of kube-proxy alone, which says',
+    ],
+    [
+      'commands that kube-proxy runs',
+      'I0610 22:03:26.856 1 iptables.go:442] running iptables: iptables [-w 5 -N KUBE-NODE-PORT -t nat]\n',
+      'is a log of kube-proxy alone, without an error',
     ],
   ])('without rules: %s', (_, text, what) => {
     expect(noDump(Buffer.from(text))).toContain(what);

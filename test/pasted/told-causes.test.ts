@@ -235,6 +235,15 @@ test('a program that waits for the lock of iptables is told, whose log it is', (
   expect(answer(line('iptables: Invalid argument'))).not.toContain('lock of iptables');
 });
 
+test('upstream servers of CoreDNS that do not answer are told without the head of its log, and once', () => {
+  const said = answer(
+    'A: unreachable backend: read udp 172.30.7.5:41129->192.0.2.61:53: i/o timeout\nAAAA: read udp 172.30.7.5:41130->192.0.2.62:53: i/o timeout\n',
+  );
+  expect(said).toContain('CoreDNS forwards names outside of the cluster to 192.0.2.61, 192.0.2.62, and gets no answer');
+  expect(said).not.toContain('A program does not reach');
+  expect(answer('sntp: read udp 172.30.7.5:41129->192.0.2.61:53: i/o timeout\n')).not.toContain('CoreDNS');
+});
+
 test('a server that answers elsewhere in the text is told to be cut off in part', () => {
   const asks = (...more: readonly string[]) =>
     answer(['nameserver 10.96.0.10', '/ # nslookup web', ';; connection timed out; no servers could be reached', ...more].join('\n'));

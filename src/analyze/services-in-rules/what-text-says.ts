@@ -381,7 +381,9 @@ function askedByClients(lines: readonly string[], {nft, rulesets, servers}: Whol
     if (own.end?.verdict === 'undecided' || ends.length === 0) return own.end?.reason ?? null;
     const effect = /refused/i.test(why)
       ? 'no program listens there, or it does at 127.0.0.1 of the pod alone (ss -lnt in the pod), unless a NetworkPolicy refuses'
-      : 'packets or their answers are lost on the way to the pod, or a rule that the text does not show stops them. curl to these endpoints from the node and from that of the pod shows which';
+      : /no route/i.test(why)
+        ? 'a firewall refuses them on the way or there (REJECT with icmp-host-prohibited, as firewalld writes it), or no host has that address'
+        : 'packets or their answers are lost on the way there, or a rule that the text does not show stops them. curl to these endpoints from the node and from that of the pod shows which';
     return `the rules send what comes for ${own.name} to ${someOf(ends)}: ${effect}`;
   };
   return uniqueBy(clientErrors(lines), ({host, port}) => joinHostPort(host, port))

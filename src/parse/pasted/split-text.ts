@@ -70,7 +70,9 @@ export function answerOfText(content: Buffer): string | null {
   const beside = [
     ...(connection === null || connection.isFault || connection.isTranslated ? [] : [connection.text.replace(/^o/, 'O')]),
     ...(objects ?? []),
-    ...(unreached === null ? [] : [`A program ${unreached}`]),
+    ...(unreached === null || facts.some(text => text.includes(client?.host ?? '') && text.includes(' gets no answer'))
+      ? []
+      : [`A program ${unreached}`]),
   ];
   if (facts.length > 0)
     return `${rows === null ? 'has no rules, and shows: ' : `${rows}. The text shows: `}${[...new Set([...facts, ...beside])].slice(0, maxFacts).join('. ')}`;
@@ -323,7 +325,7 @@ const isLogLine =
   /^panic: |^\/dev\/stdin:\d+:[\d-]+: Error: |(?:(?:^|[ |:\]])[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ |^)(?:\w+\.go:\d+\]|(?:[\w.-]+\/)+\w+\.go:\d+: )|^[WE] (?:\w+\.go:\d+\b|"[A-Z])/;
 /** Its sources, and what it alone follows. */
 const ofKubeProxy =
-  /kube-proxy|prox[iy]|server_(?:others|linux)\.go|graceful_termination|ipset\.go|healthcheck\.go|_health\.go|bounded_frequency|save_restore\.go|endpointslicecache|(?:service|endpoints?(?: slice)?) config\b/;
+  /kube-proxy|prox[iy]|server_(?:others|linux)\.go|graceful_termination|ipset\.go|healthcheck\.go|_health\.go|bounded_frequency|save_restore\.go|endpointslicecache|running iptables.*KUBE-(?:SERVICES|NODE-?PORTS?)|(?:service|endpoints?(?: slice)?) config\b/;
 /** What nft says of a rule that kube-proxy gave to it. */
 const isRuleOfNft = /^\s*(?:add|insert|create|delete|flush|replace) \w+ ip6? kube-proxy /;
 /** Of a Go panic: the function of kube-proxy that it happened in. */
