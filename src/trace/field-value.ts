@@ -259,8 +259,8 @@ function addressType({name, ofInterface}: Field, at: PacketAt): PacketValue {
   if (ofInterface !== undefined && local === null) return unknown;
   if (isMulticast(address)) return {kind: 'flags', flags: ['multicast'], unsure: []};
   const own = local === true ? ['local'] : local === false ? ['unicast'] : [];
-  // These types follow from routes.
-  const unsure = local === true ? [] : ['blackhole', 'unreachable', 'prohibit'];
+  // Of IPv6 these types follow from routes; of IPv4 table local alone is asked (`inet_addr_type`).
+  const unsure = local === true || address.family === 'IPv4' ? [] : ['blackhole', 'unreachable', 'prohibit'];
   if (local === null) unsure.push('local', 'unicast', 'broadcast', 'anycast');
   if (address.text === '255.255.255.255') unsure.push('broadcast');
   return {kind: 'flags', flags: address.family === 'IPv6' ? [...own, 'ipv6-unicast'] : own, unsure};

@@ -897,6 +897,16 @@ export const conditions: readonly Scenario[] = [
       secondGateway('fwmark 0x2 pref 900'),
     ],
   },
+  // The types of addresses are those of table local.
+  {
+    name: 'type-of-refused',
+    load: [
+      rules('filter', '-I FORWARD -m addrtype --dst-type BLACKHOLE -j DROP', '-I FORWARD -m addrtype --src-type UNREACHABLE -j REJECT'),
+      nftChain('prerouting priority 0; policy accept;', 'fib saddr type { blackhole, prohibit } drop'),
+      sh('ip route add blackhole 10.244.11.128/25'),
+    ],
+    ...{isIPv4Only: true, ...decided},
+  },
   // Policy routing of other programs. No packet has an interface to leave by before it is routed, unless its socket is bound to one.
   {name: 'ip-rule-oif', load: [sh('ip rule add oif eth0 prohibit pref 60')]},
   // The way back of what passes the node is that of an answer by the interface by which it leaves.

@@ -606,7 +606,7 @@ export const scenarios: readonly Scenario[] = [
   },
   {
     name: 'random-replies-dropped',
-    load: [nftChain('forward priority -10; policy accept;', 'ip daddr 10.244.11.5 numgen random mod 10 < 5 drop')],
+    load: [nftChain('forward priority -10; policy accept;', 'ip daddr 10.244.11.5 numgen random mod 10 < 8 drop')],
   },
   {name: 'snat-two-ports', load: [rules('nat', '-I POSTROUTING -s 10.244.11.0/24 -p tcp -j SNAT --to-source 172.18.0.11:6000-6001')]},
 

@@ -166,7 +166,8 @@ describe('address types', () => {
     ['-m addrtype --dst-type UNICAST', {}, yes],
     ['-m addrtype --dst-type UNICAST', {to: '192.168.1.10'}, no],
     ['-m addrtype --dst-type UNICAST', {to: '224.0.0.1'}, no],
-    ['-m addrtype --dst-type BLACKHOLE', {}, unknown],
+    ['-m addrtype --dst-type BLACKHOLE', {}, no],
+    ['-m addrtype --dst-type UNREACHABLE', {from: 'fd00::5', to: 'fd00::99'}, unknown],
     ['-m addrtype --dst-type LOCAL --limit-iface-in', {to: '192.168.1.10'}, unknown],
     ['-m addrtype --dst-type LOCAL --limit-iface-in', {}, no],
   ])('%j of %j', (rule, sent, likelihood) => {
