@@ -1,6 +1,7 @@
 import {nodeObject} from '../../expect/api-index.ts';
 import {bridgeCalls, bridgeSwitch, bypassReason, sendsBack, uplinkWithoutReturn} from '../../model/node/bridges.ts';
 import {type ConnectionStatistics, forwardingSwitch, isOlderKernel, sysctlNumber, trackedConnections} from '../../model/node/node-facts.ts';
+import type {Observation} from '../../model/finding.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
@@ -8,29 +9,17 @@ import {check} from '../catalog.ts';
 import type {Check, NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
 import {asymmetric, droppedBetween} from './reverse-path.ts';
-import {
-  deviceTo,
-  entriesOnNode,
-  familiesOnNode,
-  type FoundFact,
-  interfaceSwitch,
-  podBridges,
-  podsHere,
-  routesToPods,
-} from './node-paths.ts';
+import {deviceTo, entriesOnNode, familiesOnNode, interfaceSwitch, podBridges, podsHere, routesToPods} from './node-paths.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText} from '../../model/snapshot.ts';
 
-/** A check of what the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services. */
-interface FactsCheck extends Pick<Check, 'nodes'> {
-  readonly code: string;
-  find(context: NodeCheckContext): Iterable<FoundFact>;
-}
-
-const table: readonly FactsCheck[] = [
-  {
-    code: 'ST601',
-    *find(context) {
+/**
+ * What the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services.
+ * They stay silent about nodes whose rules were not evaluated.
+ */
+export const factsChecks: readonly Check[] = [
+  check('ST601', {
+    *node(context) {
       const families = familiesOnNode(context);
       const network = context.facts.network;
       const off = families.filter(family => sysctlNumber(network, forwardingSwitch[family]) === 0);
@@ -42,7 +31,7 @@ const table: readonly FactsCheck[] = [
           ...(off.length === 1 && family !== undefined ? {family} : {}),
           variant: 'forwards-nothing',
           message,
-          commands: off.map(each => commandLine`sysctl -w ${forwardingSwitch[each]}=1`),
+          ...run(...off.map(each => commandLine`sysctl -w ${forwardingSwitch[each]}=1`)),
         };
       }
       // IPv6 has one switch for all interfaces.
@@ -51,7 +40,7 @@ const table: readonly FactsCheck[] = [
       const primary = context.facts.primaryInterface;
       if (primary !== null && sysctlNumber(network, `net.ipv4.conf.${primary}.forwarding`) === 0) {
         const message = `${interfaceSwitch(primary, 'forwarding')} is 0: packets that arrive on ${primary} are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.`;
-        yield {family, message, commands: [commandLine`sysctl -w ${interfaceSwitch(primary, 'forwarding')}=1`]};
+        yield {family, message, ...run(commandLine`sysctl -w ${interfaceSwitch(primary, 'forwarding')}=1`)};
       }
       for (const [isHere, cutOff] of Map.groupBy(
         unforwardedPods(context).filter(({dev}) => dev !== primary),
@@ -65,13 +54,12 @@ const table: readonly FactsCheck[] = [
           ? `${verb('reaches', 'reach')} no other pod by a Service and ${verb('answers', 'answer')} no client`
           : `on other nodes ${verb('reaches', 'reach')} no pod here, and ${verb('gives', 'give')} no pod an answer`;
         const message = `${someOf(devices.map(dev => interfaceSwitch(dev, 'forwarding')))} ${is} 0: packets that arrive there are not forwarded. ${pods} ${lost}.`;
-        yield {family, message, commands: devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`)};
+        yield {family, message, ...run(...devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`))};
       }
     },
-  },
-  {
-    code: 'ST602',
-    *find(context) {
+  }),
+  check('ST602', {
+    *node(context) {
       // With masqueradeAll the reply goes to the node, which translates it back.
       if (context.config.masqueradeAll.value) return;
       for (const family of familiesOnNode(context)) {
@@ -84,17 +72,13 @@ const table: readonly FactsCheck[] = [
         yield {
           family,
           message: `${bypassReason(network, family, first.link)}, and pods of this node are ports of ${bridges.map(bridge => bridge.name).join(', ')}: a pod that reaches a Service whose endpoint is on the same bridge (${someOf(endpoints)}) gets the reply from an address that it does not know, and the connection fails.`,
-          commands: [
-            ...(bridgeCalls(network, family) === 'off' ? [] : [commandLine`modprobe br_netfilter`]),
-            commandLine`sysctl -w ${name}=1`,
-          ],
+          ...run(...(bridgeCalls(network, family) === 'off' ? [] : [commandLine`modprobe br_netfilter`]), commandLine`sysctl -w ${name}=1`),
         };
       }
     },
-  },
-  {
-    code: 'ST603',
-    *find(context) {
+  }),
+  check('ST603', {
+    *node(context) {
       yield* closedPorts(context);
       yield* backOut(context);
       for (const family of familiesOnNode(context)) {
@@ -105,26 +89,24 @@ const table: readonly FactsCheck[] = [
           if (off.length === 0 || sendsBack(link, context.facts)) continue;
           const which = off.length === ports.length ? plural(off.length, 'port') : `${off.length} of ${plural(ports.length, 'port')}`;
           const message = `hairpin_mode is 0 on ${which} of ${name} (${someOf(off.map(port => port.name))}): if a Service sends a pod's packets to the pod itself, they are lost. ${endpointsOn(endpoints)}`;
-          yield {family, message, commands: off.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} hairpin on`)};
+          yield {family, message, ...run(...off.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} hairpin on`))};
         }
         // The ports are the same in the other family.
         return;
       }
     },
-  },
-  {
-    code: 'ST604',
-    *find(context) {
+  }),
+  check('ST604', {
+    *node(context) {
       for (const family of familiesOnNode(context)) {
         const found = asymmetric(context, family);
         if (found !== null) yield found;
       }
     },
     nodes: droppedBetween,
-  },
-  {
-    code: 'ST605',
-    *find(context) {
+  }),
+  check('ST605', {
+    *node(context) {
       const tracked = trackedConnections(context.facts.network);
       if (tracked === null || tracked.count < tracked.max * 0.9) return;
       const {count, max} = tracked;
@@ -133,21 +115,19 @@ const table: readonly FactsCheck[] = [
       yield {
         severity: isFull ? 'error' : 'warning',
         message: `${count} connections are tracked, ${isFull ? 'and' : `${share}% of what`} nf_conntrack_max allows${isFull ? ` ${max}` : ` (${max})`}: ${isFull ? 'the kernel drops packets of new connections' : 'when it is full, the kernel drops packets of new connections'}, to Services and to everything else.`,
-        commands: [commandLine`sysctl -w net.netfilter.nf_conntrack_max=${String(max * 2)}`],
+        ...run(commandLine`sysctl -w net.netfilter.nf_conntrack_max=${String(max * 2)}`),
       };
     },
-  },
-  {
-    code: 'ST606',
-    *find(context) {
+  }),
+  check('ST606', {
+    *node(context) {
       const {connections: before, connectionsAfter: after} = context.facts.network;
       const message = before === null ? null : (lostOften(before, context) ?? lostMeanwhile(before, after));
-      if (message !== null) yield {message, commands: [commandLine`conntrack -S`]};
+      if (message !== null) yield {message, ...run(commandLine`conntrack -S`)};
     },
-  },
-  {
-    code: 'ST607',
-    *find(context) {
+  }),
+  check('ST607', {
+    *node(context) {
       const {sysctls} = context.facts.network;
       const [low, high] = (sysctls?.get('net.ipv4.ip_local_port_range') ?? '').split(/\s+/).map(Number);
       if (low === undefined || high === undefined) return;
@@ -160,10 +140,9 @@ const table: readonly FactsCheck[] = [
         message: `net.ipv4.ip_local_port_range is ${low} to ${high}, and ${plural(inside.length, 'node port')} (${someOf(inside.map(String))}) ${inside.length === 1 ? 'is' : 'are'} inside it and not reserved: if the kernel picks such a port for a process of the node, the Service gets what others send to it, except for replies of tracked connections. kube-proxy before 1.24 leaves out a node port that is taken.`,
       };
     },
-  },
-  {
-    code: 'ST608',
-    *find(context) {
+  }),
+  check('ST608', {
+    *node(context) {
       if (context.config.mode.value !== 'ipvs') return;
       const {kernelVersion: kernel = ''} = context.facts;
       const reuse = setsReuseMode(context.config.version.value, kernel);
@@ -184,14 +163,14 @@ const table: readonly FactsCheck[] = [
         const gist = 'what IPVS masquerades gets no reply, net.ipv4.vs.conntrack is 0';
         const message =
           'net.ipv4.vs.conntrack is 0, and kube-proxy sets it to 1 when it starts: nothing that IPVS sends on is masqueraded. What must be gets no reply: from outside to pods of other nodes, and from a pod to itself.';
-        yield {severity: 'error', gist, message, commands: [commandLine`sysctl -w net.ipv4.vs.conntrack=1`]};
+        yield {severity: 'error', gist, message, ...run(commandLine`sysctl -w net.ipv4.vs.conntrack=1`)};
       }
       for (const {name, value, effect} of wanted) {
         const actual = sysctlNumber(context.facts.network, `net.ipv4.vs.${name}`);
         if (actual === null || value === null || actual === value) continue;
         const gist = `${effect}, net.ipv4.vs.${name} is ${actual}`;
         const message = `net.ipv4.vs.${name} is ${actual}, and kube-proxy runs with ${value}: ${effect}.`;
-        yield {gist, message, commands: [commandLine`sysctl -w net.ipv4.vs.${name}=${String(value)}`]};
+        yield {gist, message, ...run(commandLine`sysctl -w net.ipv4.vs.${name}=${String(value)}`)};
       }
       if (
         reuse === true &&
@@ -205,10 +184,9 @@ const table: readonly FactsCheck[] = [
         };
       }
     },
-  },
-  {
-    code: 'ST609',
-    *find(context) {
+  }),
+  check('ST609', {
+    *node(context) {
       if (context.config.mode.value !== 'ipvs') return;
       const [ignore, announce] = ['ignore', 'announce'].map(name => sysctlNumber(context.facts.network, `net.ipv4.conf.all.arp_${name}`));
       if (ignore === null || announce === null || ignore === undefined || announce === undefined || (ignore >= 1 && announce >= 2)) return;
@@ -221,10 +199,9 @@ const table: readonly FactsCheck[] = [
         message: `arp_ignore is ${ignore} and arp_announce is ${announce}, and kube-ipvs0 has addresses that a load balancer in the cluster announces (${someOf(addresses)}): this node answers ARP for them besides the node that was chosen, and clients may reach the wrong one.`,
       };
     },
-  },
-  {
-    code: 'ST610',
-    *find(context) {
+  }),
+  check('ST610', {
+    *node(context) {
       const {links, routes} = context.facts.network;
       const used = new Set([...(routes.IPv4 ?? []), ...(routes.IPv6 ?? [])].flatMap(({hops}) => hops.map(({dev}) => dev)));
       for (const tunnel of (links ?? []).filter(({name, isUp}) => isUp && used.has(name))) {
@@ -238,7 +215,7 @@ const table: readonly FactsCheck[] = [
         };
       }
     },
-  },
+  }),
 ];
 
 function lostMeanwhile(before: ConnectionStatistics, after: ConnectionStatistics | null): string | null {
@@ -269,16 +246,6 @@ const upBefore = 720;
 /** One a minute: busy nodes lose some without harm, and where clients complained, it was about one a second. */
 const lostInAnHour = 60;
 
-/** The checks of facts. They stay silent about nodes whose rules were not evaluated. */
-export const factsChecks: readonly Check[] = table.map(({code, find, ...compared}) =>
-  check(code, {
-    ...compared,
-    *node(context) {
-      for (const {commands = [], ...found} of find(context)) yield {...found, ...run(...commands)};
-    },
-  }),
-);
-
 /** Pods behind an interface on which the kernel forwards nothing, by the routes to them: those of this node, and some of each other one. */
 function unforwardedPods(context: NodeCheckContext): readonly {readonly dev: string; readonly address: string; readonly isHere: boolean}[] {
   const network = context.facts.network;
@@ -303,23 +270,23 @@ function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolea
 }
 
 /** The interface of the node is a bridge, which drops what comes from outside and is sent on to another node. */
-function backOut(context: NodeCheckContext): readonly FoundFact[] {
+function backOut(context: NodeCheckContext): readonly Observation[] {
   const network = context.facts.network;
   const bridge = context.facts.primaryInterface;
   if (bridge === null || network.links?.some(({master}) => master === bridge) !== true) return [];
-  return familiesOnNode(context).flatMap((family): readonly FoundFact[] => {
+  return familiesOnNode(context).flatMap((family): readonly Observation[] => {
     const uplink = uplinkWithoutReturn(network, family, bridge);
     const spread =
       uplink === null ? [] : entriesOnNode(context, family).filter(({port}) => hasExternalEntry(port) && !port.externalPolicyLocal);
     const ends = spread.flatMap(({set}) => set.endpoints.filter(({ready, nodeName}) => ready && nodeName !== context.node.name));
     const lost = [...new Set(ends.map(({address}) => address))].filter(address => deviceTo(context, address) === bridge);
     if (uplink === null || lost.length === 0) return [];
-    const found: FoundFact = {
+    const found: Observation = {
       family,
       severity: 'error',
       message: `${bridge}, the interface of the node, is a bridge that sends nothing back by ${uplink.name}, where it came from (hairpin_mode is 0), and ${bridgeSwitch(family)} is not 0: what comes there for node ports, external and load-balancer IPs is lost if it is sent to an endpoint on another node (${someOf(lost)}).`,
       remedy: `If no pods are on a bridge, set ${bridgeSwitch(family)} to 0. Otherwise give the node's address to ${uplink.name} and take it out of the bridge, or use externalTrafficPolicy: Local.`,
-      commands: [commandLine`bridge -d link show dev ${uplink.name}`, commandLine`sysctl ${bridgeSwitch(family)}`],
+      ...run(commandLine`bridge -d link show dev ${uplink.name}`, commandLine`sysctl ${bridgeSwitch(family)}`),
     };
     return [found];
   });
@@ -330,7 +297,7 @@ function endpointsOn(endpoints: readonly string[]): string {
 }
 
 /** Pods of a bridge whose ports are isolated, or send and take nothing, once for both families. */
-function closedPorts(context: NodeCheckContext): readonly FoundFact[] {
+function closedPorts(context: NodeCheckContext): readonly Observation[] {
   const [bridges = []] = familiesOnNode(context)
     .map(family => podBridges(context, family))
     .filter(({length}) => length > 0);
@@ -361,7 +328,7 @@ function closedPorts(context: NodeCheckContext): readonly FoundFact[] {
       if (closed.length === 0) return [];
       const which = `${closed.length} of ${plural(ports.length, 'port')} of ${name} ${closed.length === 1 ? 'is' : 'are'} ${state}`;
       const message = `${which} (${someOf(closed.map(port => port.name))}): the bridge sends nothing ${effect}. ${endpointsOn(endpoints)}`;
-      return [{message, commands: closed.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} ${option} ${value}`)}];
+      return [{message, ...run(...closed.slice(0, 10).map(port => commandLine`bridge link set dev ${port.name} ${option} ${value}`))}];
     });
   });
 }

@@ -4,8 +4,6 @@ import {bitsOf, type Address, contains, families, type Family, parseAddress} fro
 import {groupBy, partition} from '../../model/lists.ts';
 import {podPorts} from '../../model/node/bridges.ts';
 import {type RouteResult, unknownRoute} from '../../model/node/node-facts.ts';
-import type {Observation} from '../../model/finding.ts';
-import type {CommandLine} from '../../model/text.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import type {NodeCheckContext} from '../check.ts';
@@ -28,12 +26,6 @@ import {
   routeOfServices,
   strangeHop,
 } from '../../model/node/policy-routing.ts';
-
-/** What a check of facts finds. */
-export interface FoundFact extends Pick<Observation, 'message' | 'variant' | 'gist' | 'family' | 'severity' | 'remedy'> {
-  /** Lines to be run on the node. */
-  readonly commands?: readonly (CommandLine | null)[];
-}
 
 interface Holder {
   readonly address: Address;

@@ -21,8 +21,10 @@ import {
 } from '../../model/node/policy-routing.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {commandLine, joinedCommand, someOf} from '../../model/text.ts';
+import type {Observation} from '../../model/finding.ts';
 import type {NodeCheckContext} from '../check.ts';
-import {entriesOnNode, type FoundFact, podAddresses, podsHere, routesToPods} from './node-paths.ts';
+import {run} from '../commands/commands.ts';
+import {entriesOnNode, podAddresses, podsHere, routesToPods} from './node-paths.ts';
 
 /** Who sends packets to endpoints through a node: an address of each, as packets are when they are routed. */
 interface Group {
@@ -38,7 +40,7 @@ interface Group {
 export function misroutedPackets(
   context: NodeCheckContext,
   family: Family,
-): readonly (Pick<FoundFact, 'severity' | 'message' | 'commands'> & Pick<Astray, 'rule'>)[] {
+): readonly (Pick<Observation, 'severity' | 'message' | 'command'> & Pick<Astray, 'rule'>)[] {
   if (!isPolicyRouted(context.facts.network, family)) return [];
   return groupBy(misroutedGroups(context, family), ({astray}) => routingCause(astray)).flatMap(group => {
     const [first] = group;
@@ -54,7 +56,7 @@ export function misroutedPackets(
       {
         rule: astray.rule,
         message: `${routingCause(astray)} sends ${who} ${astray.way}, while ${astray.instead} leads to ${to.text}: what Services send there is lost, or the answers are.`,
-        commands: [commandLine`ip rule show`, joinedCommand(get, mark, ports)],
+        ...run(commandLine`ip rule show`, joinedCommand(get, mark, ports)),
         ...(group.every(({isOfFewClients}) => isOfFewClients) ? {severity: 'info'} : {}),
       },
     ];

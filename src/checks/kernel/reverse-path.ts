@@ -19,11 +19,11 @@ import type {PodWay} from '../../model/node-result.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {run} from '../commands/commands.ts';
-import {entriesOnNode, type FoundFact, interfaceSwitch, podAddresses, podsHere, routesToPods} from './node-paths.ts';
+import {entriesOnNode, interfaceSwitch, podAddresses, podsHere, routesToPods} from './node-paths.ts';
 import {firstElsewhere, misroutedPackets, outsideIn} from './policy-routes.ts';
 
 /** Packets that the kernel drops by their way back, or whose answers leave by another interface, and what shows or ends that on the node. */
-type Asymmetric = Pick<FoundFact, 'severity' | 'message' | 'commands'>;
+type Asymmetric = Pick<Observation, 'severity' | 'message' | 'command'>;
 
 /** The worst of a family: what pods lose is known for sure. */
 export function asymmetric(context: NodeCheckContext, family: Family): Asymmetric | null {
@@ -148,7 +148,7 @@ function podsLostTo(context: NodeCheckContext, uplink: Uplink, client: Address, 
   if (!isStrict) return ifAsked(isAsked, sentElsewhere(context, uplink, {client, which, ...first}));
   const [to, from] = network === undefined ? ['', ''] : [` to ${network}`, ' from there'];
   const message = `rp_filter of ${dev} is strict (1), and policy rules route packets of ${which}${to} by ${first.other}: the kernel drops what arrives${from} on ${dev} for ${lost.length === 1 ? 'it' : 'them'} through node ports and load balancers.`;
-  return {severity: isAsked ? 'error' : 'info', message, commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`]};
+  return {severity: isAsked ? 'error' : 'info', message, ...run(commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`)};
 }
 
 const maxPods = 50;
@@ -164,7 +164,7 @@ function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
     if (other === null || other === dev || !isWired(context, other, to.prefix)) continue;
     return ifAsked(to.prefix > 0 || usualDevice(context.facts, client) === dev || serviceAddressOn(context, uplink, other) !== null, {
       message: `rp_filter of ${dev} is strict (1), and the replies to packets from ${to.prefix === 0 ? 'outside' : to.text}, which ${dev} has a route to as well, leave by ${other}: the kernel drops such packets when they arrive on ${dev}.`,
-      commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`],
+      ...run(commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`),
     });
   }
   const [client] = outsideOf(family);
@@ -172,7 +172,7 @@ function nodeLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | null 
   if (client !== undefined && usual !== null && isCoveredByHalves(context, uplink, usual))
     return ifAsked(serviceAddressOn(context, uplink, usual) !== null, {
       message: `routes to one half of all addresses each, as of a VPN, come before the default route by ${dev} and send the answers of the node and its pods to clients outside by ${usual}, while clients ask addresses of ${dev}: node ports and load balancers lose them, unless the network there takes them.`,
-      commands: [commandLine`ip route show`, commandLine`ip route get ${client.text} from ${own.text}`],
+      ...run(commandLine`ip route show`, commandLine`ip route get ${client.text} from ${own.text}`),
     });
   if (client === undefined || !isPolicyRouted(context.facts.network, family) || usual !== dev) return null;
   const other = wayBack(context.facts.network, client, {source: own});
@@ -213,7 +213,7 @@ function sentElsewhere(
   if (misroutedPackets(context, family).some(misrouted => misrouted.rule === rule)) return null;
   return {
     message: `${routingCause({rule})} sends the answers of ${which} to clients outside by ${other}, while clients ask addresses of ${dev}: node ports and load balancers lose them, unless the network there takes them.`,
-    commands: [commandLine`ip rule show`, commandLine`ip route get ${client.text} from ${sender.source.text} iif ${sender.iif}`],
+    ...run(commandLine`ip rule show`, commandLine`ip route get ${client.text} from ${sender.source.text} iif ${sender.iif}`),
   };
 }
 
@@ -237,7 +237,7 @@ function clientsLost(context: NodeCheckContext, uplink: Uplink): Asymmetric | nu
   return {
     ...(asked === null ? {severity: 'info'} : {}),
     message: `rp_filter of ${dev} is strict (1), and the default route is by ${other}: where clients outside ${network.text} ask addresses of ${dev} (${asked ?? own.text}), the kernel drops their packets when they arrive there.`,
-    commands: [commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`, commandLine`ip route show default`],
+    ...run(commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`, commandLine`ip route show default`),
   };
 }
 

@@ -152,8 +152,7 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       message: `the routing rules of the node refuse packets with the mark 0x${mark.toString(16)}, by which kube-proxy marks what it masquerades, to ${to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
       ...run(commandLine`ip rule show`, commandLine`ip route get ${to} mark ${`0x${mark.toString(16)}`}`),
     };
-  for (const {message, commands = [], severity} of misroutedPackets(context, family))
-    yield {message, ...run(...commands), ...(severity === undefined ? {} : {severity})};
+  for (const {rule: _, ...found} of misroutedPackets(context, family)) yield found;
   const clients = refusedClients(context, family);
   if (clients.length > 0)
     yield {
