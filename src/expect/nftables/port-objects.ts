@@ -1,6 +1,6 @@
 import type {Endpoint} from '../../model/endpoint.ts';
 import type {NftJsonSink} from '../../model/nft-ruleset.ts';
-import {jsonRuleText} from '../../parse/nftables/nft-json-chain.ts';
+import {jsonRuleText} from '../../parse/nftables/nft-json-rule.ts';
 import {isPlainJson} from '../../parse/nftables/nft-json-chains.ts';
 import type {JsonObject} from '../../parse/nftables/nft-json-expression.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';

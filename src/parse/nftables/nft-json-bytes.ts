@@ -1,5 +1,3 @@
-import type {NftJsonCheck} from '../../model/nft-ruleset.ts';
-
 /** The position of one object in the bytes of a dump. */
 interface JsonItem {
   readonly start: number;
@@ -95,84 +93,8 @@ export function objectEnd(bytes: Buffer, from: number, braces: number): number {
   return -1;
 }
 
-/** Where the chains of a JSON dump are; see `JsonChains`. */
-interface ChainPlaces {
-  readonly bytes: Buffer;
-  readonly size: number;
-  placeOf(name: string): number;
-  isOneRun(place: number): boolean;
-  startOf(place: number): number;
-  endOf(place: number): number;
-  headOf(place: number): number;
-}
-
-/** Compares the bytes of chains with rules while these are written: nothing is read into objects, and no text is built. */
-export class JsonChainCheck implements NftJsonCheck {
-  readonly #chains: ChainPlaces;
-  readonly #bytes: Buffer;
-  readonly #held: Uint8Array;
-  #others: string[] = [];
-  /** The chain that rules are written for; null between calls of `takeOthers`. */
-  #name: string | null = null;
-  #place = -1;
-  /** Up to where the bytes are those that were written; -1 if one was not. */
-  #at = -1;
-  #isFirst = true;
-
-  constructor(chains: ChainPlaces) {
-    this.#chains = chains;
-    this.#bytes = chains.bytes;
-    this.#held = new Uint8Array(chains.size);
-  }
-
-  chain(name: string): void {
-    this.#close();
-    const chains = this.#chains;
-    const place = chains.placeOf(name);
-    this.#name = name;
-    this.#place = place;
-    this.#at = place >= 0 && chains.isOneRun(place) ? chains.startOf(place) : -1;
-    this.#isFirst = true;
-  }
-
-  rule(pieces: readonly string[], count: number): void {
-    const bytes = this.#bytes;
-    let at = this.#at;
-    if (at >= 0 && !this.#isFirst) at = endOf(', ', bytes, at);
-    this.#isFirst = false;
-    // All rules of the run begin with the same bytes, which name the chain.
-    if (at >= 0) at = endOfHandle(bytes, at + this.#chains.headOf(this.#place));
-    for (let index = 0; index < count && at >= 0; index++) at = endOf(pieces[index] ?? '', bytes, at);
-    this.#at = at;
-  }
-
-  takeOthers(): readonly string[] {
-    this.#close();
-    const others = this.#others;
-    if (others.length > 0) this.#others = [];
-    return others;
-  }
-
-  isHeld(place: number): boolean {
-    return this.#held[place] === 1;
-  }
-
-  nextOther(from: number): number {
-    const at = this.#held.indexOf(0, from);
-    return at < 0 ? this.#held.length : at;
-  }
-
-  /** The rules are all of the chain's if the bytes end where its last rule ends. */
-  #close(): void {
-    if (this.#name === null) return;
-    if (this.#at >= 0 && this.#at === this.#chains.endOf(this.#place)) this.#held[this.#place] = 1;
-    else this.#others.push(this.#name);
-    this.#name = null;
-  }
-}
-
 /** The position after the text if the bytes from `start` are it; otherwise -1. */
-function endOf(text: string, bytes: Buffer, start: number): number {
+export function endOf(text: string, bytes: Buffer, start: number): number {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     // A character that is not ASCII has several bytes.
@@ -192,3 +114,82 @@ export function endOfHandle(bytes: Buffer, quote: number): number {
 function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= 0x30 && byte <= 0x39;
 }
+
+/** How the objects of one kind in a table begin, up to the name of the chain: where such bytes are, and how many. */
+export interface HeadBytes {
+  readonly start: number;
+  readonly length: number;
+}
+
+/** The numbers of each run that `readRuns` finds: where it starts and ends, how many rules it has, and where the name ends in the first. */
+export const RUN_ROW = 4;
+
+/**
+ * Reads consecutive chains that begin like this, and have nothing but a name and a handle: nearly all of a large table. Adds where the name
+ * of each starts and ends to `found`. Returns where the last one ends; -1 if there is none.
+ */
+export function readPlainChains(bytes: Buffer, from: number, {start: head, length}: HeadBytes, found: number[]): number {
+  let last = -1;
+  for (let start = from; isSame(bytes, start, head, length); start = last + ', '.length) {
+    const nameEnd = plainNameEnd(bytes, start + length);
+    const end = nameEnd < 0 ? -1 : endOfHandle(bytes, nameEnd);
+    if (end < 0 || bytes[end] !== CLOSE || bytes[end + 1] !== CLOSE) return last;
+    found.push(start + length, nameEnd);
+    last = end + 2;
+    if (bytes[last] !== COMMA || bytes[last + 1] !== SPACE) return last;
+  }
+  return last;
+}
+
+/**
+ * Reads consecutive rules that begin like this. Rules of one chain in a row are a run. Returns where the last one ends; -1 if the first one
+ * begins in another way, or is truncated.
+ */
+export function readRuns(bytes: Buffer, from: number, {start: head, length}: HeadBytes, found: number[]): number {
+  let last = -1;
+  let [run, runStart, runHead] = [-RUN_ROW, 0, 0];
+  for (let start = from; ; start = last + ', '.length) {
+    const isNew = runHead === 0 || !isSame(bytes, start, runStart, runHead);
+    const nameEnd = isNew ? nameEndAfter(bytes, start, head, length) : start + runHead - 1;
+    // Each brace is counted: a damaged rule must not be taken for a whole one.
+    const end = nameEnd < 0 ? -1 : objectEnd(bytes, nameEnd + 1, bracesBeforeName);
+    if (end < 0) return last;
+    if (isNew) {
+      run += RUN_ROW;
+      runStart = start;
+      // With the quote: another name may begin with this one.
+      runHead = nameEnd + 1 - start;
+      found.push(start, end, 1, nameEnd);
+    } else {
+      found[run + 1] = end;
+      found[run + 2] = (found[run + 2] ?? 0) + 1;
+    }
+    last = end;
+    if (bytes[end] !== COMMA || bytes[end + 1] !== SPACE) return last;
+  }
+}
+
+/** The position of the quote after the name of the chain; -1 if the object begins in another way. */
+function nameEndAfter(bytes: Buffer, start: number, head: number, length: number): number {
+  return isSame(bytes, start, head, length) ? plainNameEnd(bytes, start + length) : -1;
+}
+
+/** Whether so many bytes from `start` and from `before` are the same. From the end, as the names of chains differ there. */
+export function isSame(bytes: Buffer, start: number, before: number, length: number): boolean {
+  for (let at = length - 1; at >= 0; at--) if (bytes[start + at] !== bytes[before + at]) return false;
+  return true;
+}
+
+/** The position of the quote after a name; -1 if the name is not plain ASCII. */
+export function plainNameEnd(bytes: Buffer, from: number): number {
+  const {length} = bytes;
+  for (let at = from; at < length; at++) {
+    const byte = bytes[at] ?? 0;
+    if (byte === QUOTE) return at;
+    if (byte === BACKSLASH || byte >= 0x80) return -1;
+  }
+  return -1;
+}
+
+/** Those of the object and of the rule in it. */
+const bracesBeforeName = 2;

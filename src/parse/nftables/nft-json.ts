@@ -2,9 +2,9 @@ import type {NftElement, NftHook, NftRuleset, NftStray} from '../../model/nft-ru
 import {readJson} from '../attempt.ts';
 import {chainsWithLostRules, kindOf} from '../lost-end.ts';
 import {asNftRuleset, isNftFamily, newDumpSet, type NftDumpSet, NftDumpTable, tableId} from './nft-elements.ts';
-import {forEachItem, objectEnd} from './nft-json-bytes.ts';
-import {declaredLimit, notJson} from './nft-json-chain.ts';
-import {JsonChains, type HeadBytes, plainNameEnd, readPlainChains, readRuns} from './nft-json-chains.ts';
+import {forEachItem, type HeadBytes, objectEnd, plainNameEnd, readPlainChains, readRuns} from './nft-json-bytes.ts';
+import {declaredLimit, notJson} from './nft-json-rule.ts';
+import {JsonChains} from './nft-json-chains.ts';
 import {
   expressionText,
   isJsonObject,

@@ -6,7 +6,7 @@ import {isPlainJson} from '../../../src/parse/nftables/nft-json-chains.ts';
 import type {NftJsonSink} from '../../../src/model/nft-ruleset.ts';
 import type {PortObjects} from '../../../src/expect/nftables/port-objects.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
-import {jsonRuleText} from '../../../src/parse/nftables/nft-json-chain.ts';
+import {jsonRuleText} from '../../../src/parse/nftables/nft-json-rule.ts';
 import type {JsonObject} from '../../../src/parse/nftables/nft-json-expression.ts';
 import {seededRandom} from '../../bench/random.ts';
 import {apiObjects, service} from '../../cluster.ts';

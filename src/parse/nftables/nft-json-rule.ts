@@ -1,7 +1,5 @@
-import type {NftChain, NftHook, NftRule} from '../../model/nft-ruleset.ts';
 import {UnreadableText} from '../../model/text.ts';
 import {readJson} from '../attempt.ts';
-import {itemsBetween} from './nft-json-bytes.ts';
 import {
   expressionText,
   isBinary,
@@ -13,79 +11,6 @@ import {
   stylesOf,
   asText,
 } from './nft-json-expression.ts';
-import {nftRule} from './nft-rule.ts';
-
-/** Consecutive rules of one chain in the dump: the offset of the first, the offset past the last, and how many there are. */
-export interface RuleRun {
-  readonly start: number;
-  readonly end: number;
-  readonly count: number;
-}
-
-/** Where the chains of a JSON dump are; see `JsonChains`. */
-interface ChainPlaces {
-  readonly bytes: Buffer;
-  readonly table: string;
-  nameOf(place: number): string;
-  hookOf(place: number): NftHook | null;
-  isComplete(place: number): boolean;
-  ruleCountAt(place: number): number;
-  runsOf(place: number): readonly RuleRun[];
-}
-
-/** A chain of a JSON dump. Its rules are read on demand. */
-export class JsonChain implements NftChain {
-  readonly #chains: ChainPlaces;
-  readonly #place: number;
-  readonly name: string;
-  #texts: readonly string[] | null = null;
-  #rules: readonly NftRule[] | null = null;
-
-  constructor(chains: ChainPlaces, place: number) {
-    this.#chains = chains;
-    this.#place = place;
-    this.name = chains.nameOf(place);
-  }
-
-  get table(): string {
-    return this.#chains.table;
-  }
-
-  get base(): NftHook | null {
-    return this.#chains.hookOf(this.#place);
-  }
-
-  get complete(): boolean {
-    return this.#chains.isComplete(this.#place);
-  }
-
-  get ruleCount(): number {
-    return this.#chains.ruleCountAt(this.#place);
-  }
-
-  text(): string {
-    return this.#allTexts().join('\n');
-  }
-
-  holds(texts: readonly string[]): boolean {
-    return this.text() === texts.join('\n');
-  }
-
-  rules(): readonly NftRule[] {
-    const {table, name: chain} = this;
-    this.#rules ??= this.#allTexts().map((text, index) => nftRule({table, chain, line: index + 1, isOrdinal: true, text}));
-    return this.#rules;
-  }
-
-  #allTexts(): readonly string[] {
-    const {bytes} = this.#chains;
-    this.#texts ??= this.#chains
-      .runsOf(this.#place)
-      .flatMap(run => itemsBetween(bytes, run.start, run.end))
-      .map(({start, end}) => ruleText(bytes.toString('utf8', start, end)));
-    return this.#texts;
-  }
-}
 
 /** What stands in the place of an object may be the half of several. */
 export function notJson(text: string): UnreadableText {
@@ -95,7 +20,7 @@ export function notJson(text: string): UnreadableText {
 const maxShown = 120;
 
 /** The canonical text of a rule; its JSON if that is not one. */
-function ruleText(json: string): string {
+export function ruleText(json: string): string {
   const read = readJson(json) as JsonValue | undefined;
   if (read === undefined) throw notJson(json);
   const [, rule] = onlyEntry(read);
