@@ -12,6 +12,8 @@ export function expressionText(value: JsonValue | undefined, style: readonly Val
       .join(',');
   }
   const [name, content] = onlyEntry(value);
+  const writeFields = Object.hasOwn(fieldWriters, name) ? fieldWriters[name] : undefined;
+  if (writeFields !== undefined) return isJsonObject(content) ? writeFields(content, style) : '';
   const write = Object.hasOwn(writers, name) ? writers[name] : undefined;
   return write === undefined ? JSON.stringify(value) : write(content, style);
 }
@@ -39,32 +41,36 @@ function constantText(value: boolean | number | string, style: ValueStyle = 'pla
   return style === 'hex' ? `0x${value.toString(16)}` : String(value);
 }
 
-type ExpressionWriter = (content: JsonValue, style: readonly ValueStyle[]) => string;
+/** Those whose content is an object. */
+const fieldWriters: Readonly<Record<string, (fields: JsonObject, style: readonly ValueStyle[]) => string>> = {
+  payload: ({base, offset, len, protocol, field}) =>
+    base === undefined ? `${text(protocol)} ${text(field)}` : `@${text(base)},${text(offset)},${text(len)}`,
+  meta: ({key}) => (/^[io]if(?:name|group)?$/.test(asText(key)) ? asText(key) : `meta ${asText(key)}`),
+  ct: ({key, dir, family}) => ['ct', dir, family, key].map(text).filter(Boolean).join(' '),
+  fib: ({result, flags}) => `fib ${listOf(flags).map(text).join(' . ')} ${text(result)}`,
+  numgen: ({mode, mod, offset}) => `numgen ${text(mode)} mod ${text(mod)}${offsetText(offset)}`,
+  jhash: ({mod, expr, seed, offset}) =>
+    `jhash ${expressionText(expr)} mod ${text(mod)}${seed === undefined ? '' : ` seed 0x${Number(seed).toString(16)}`}${offsetText(offset)}`,
+  symhash: ({mod, offset}) => `symhash mod ${text(mod)}${offsetText(offset)}`,
+  rt: ({key, family}) => ['rt', family, key].map(text).filter(Boolean).join(' '),
+  socket: ({key}) => `socket ${text(key)}`,
+  exthdr: ({name, field}) => (field === undefined ? `exthdr ${text(name)}` : `${text(name)} ${text(field)}`),
+  'ip option': ({name, field}) => ['ip option', name, field].map(text).filter(Boolean).join(' '),
+  'tcp option': ({name, field}) => ['tcp option', name, field].map(text).filter(Boolean).join(' '),
+  prefix: ({addr, len}) => `${expressionText(addr)}/${text(len)}`,
+  map: ({key, data}) => `${expressionText(key)} map ${expressionText(data, stylesOf(key))}`,
+  elem: ({val, timeout, comment}, style) =>
+    `${expressionText(val, style)}${timeout === undefined ? '' : ` timeout ${text(timeout)}s`}${comment === undefined ? '' : ` comment "${text(comment)}"`}`,
+  goto: ({target}) => `goto ${text(target)}`,
+  jump: ({target}) => `jump ${text(target)}`,
+};
 
-const writers: Readonly<Record<string, ExpressionWriter>> = {
-  payload: content =>
-    fields(content, ({base, offset, len, protocol, field}) =>
-      base === undefined ? `${text(protocol)} ${text(field)}` : `@${text(base)},${text(offset)},${text(len)}`,
-    ),
-  meta: content => fields(content, ({key}) => (/^[io]if(?:name|group)?$/.test(asText(key)) ? asText(key) : `meta ${asText(key)}`)),
-  ct: content => fields(content, ({key, dir, family}) => ['ct', dir, family, key].map(text).filter(Boolean).join(' ')),
-  fib: content => fields(content, ({result, flags}) => `fib ${listOf(flags).map(text).join(' . ')} ${text(result)}`),
-  numgen: content => fields(content, ({mode, mod, offset}) => `numgen ${text(mode)} mod ${text(mod)}${offsetText(offset)}`),
-  jhash: content =>
-    fields(
-      content,
-      ({mod, expr, seed, offset}) =>
-        `jhash ${expressionText(expr)} mod ${text(mod)}${seed === undefined ? '' : ` seed 0x${Number(seed).toString(16)}`}${offsetText(offset)}`,
-    ),
-  symhash: content => fields(content, ({mod, offset}) => `symhash mod ${text(mod)}${offsetText(offset)}`),
-  rt: content => fields(content, ({key, family}) => ['rt', family, key].map(text).filter(Boolean).join(' ')),
-  socket: content => fields(content, ({key}) => `socket ${text(key)}`),
-  exthdr: content => fields(content, ({name, field}) => (field === undefined ? `exthdr ${text(name)}` : `${text(name)} ${text(field)}`)),
+/** The others: lists, and words. */
+const writers: Readonly<Record<string, (content: JsonValue, style: readonly ValueStyle[]) => string>> = {
   concat: (content, style) =>
     listOf(content)
       .map((part, index) => expressionText(part, [style[index] ?? 'plain']))
       .join(' . '),
-  prefix: content => fields(content, ({addr, len}) => `${expressionText(addr)}/${text(len)}`),
   range: (content, style) =>
     listOf(content)
       .map(part => expressionText(part, style))
@@ -73,21 +79,6 @@ const writers: Readonly<Record<string, ExpressionWriter>> = {
     `{ ${listOf(content)
       .map(part => elementText(part, style))
       .join(', ')} }`,
-  map: content => fields(content, ({key, data}) => `${expressionText(key)} map ${expressionText(data, stylesOf(key))}`),
-  elem: (content, style) =>
-    fields(
-      content,
-      ({val, timeout, comment}) =>
-        `${expressionText(val, style)}${timeout === undefined ? '' : ` timeout ${text(timeout)}s`}${comment === undefined ? '' : ` comment "${text(comment)}"`}`,
-    ),
-  goto: content => fields(content, ({target}) => `goto ${text(target)}`),
-  jump: content => fields(content, ({target}) => `jump ${text(target)}`),
-  ...Object.fromEntries(
-    ['ip option', 'tcp option'].map(word => [
-      word,
-      (content: JsonValue) => fields(content, ({name, field}) => [word, name, field].map(text).filter(Boolean).join(' ')),
-    ]),
-  ),
   ...Object.fromEntries(['accept', 'drop', 'return', 'continue'].map(word => [word, () => word])),
   ...Object.fromEntries(['&', '|', '^', '<<', '>>'].map(operator => [operator, (content: JsonValue) => binaryText(operator, content)])),
 };
@@ -104,10 +95,6 @@ function binaryText(operator: string, content: JsonValue): string {
   const parts = listOf(content);
   const style = stylesOf(parts[0]);
   return parts.map((part, index) => expressionText(part, index === 0 ? ['plain'] : style)).join(` ${operator} `);
-}
-
-function fields(content: JsonValue, write: (fields: JsonObject) => string): string {
-  return isJsonObject(content) ? write(content) : '';
 }
 
 function text(value: JsonValue | undefined): string {
