@@ -31,21 +31,10 @@ interface AgentRun extends Pick<SelfCheckOptions, 'api' | 'node' | 'intervalMs' 
  * certificate cannot be used.
  */
 export async function runAgent(run: AgentRun): Promise<void> {
-  const {api, node, intervalMs, gracePeriodMs, timeoutMs, options, clock, signal} = run;
+  const {api, node, intervalMs, gracePeriodMs, clock, signal} = run;
   const watch = new ClusterWatch(api, {onChange: () => agent.noteChange()});
   const transport = localTransport({sudo: run.sudo, onlyNode: true});
-  const evaluate = new SelfCheck({
-    api,
-    watch,
-    node,
-    transport,
-    timeoutMs,
-    intervalMs,
-    gracePeriodMs,
-    options,
-    clock,
-    countsConnections: run.countsConnections,
-  });
+  const evaluate = new SelfCheck({...run, watch, transport});
   const startDelayMs = Math.min(intervalMs / 4, maxStartDelay);
   const agent: Agent = new Agent({evaluate, clock, intervalMs, gracePeriodMs, startDelayMs, onCheck: run.onCheck});
   const pagesWith = (state: () => ServingState) => pagesOf(agent, watch, run, state);

@@ -82,19 +82,23 @@ export function rateError(reads: Reads): number | null {
 
 const nothing: ConnectionCounts = {newConnections: null, totalConnections: null};
 
+function uncounted(reason: string): Counted {
+  return {endpoints: [], of: () => nothing, reason};
+}
+
 function countedBy(survey: NodeSurvey, surveyed: SurveyedPort, reads: Reads): Counted {
   if (survey.mode === 'iptables') return byRules(surveyed, reads);
   if (survey.mode === 'ipvs') return byVirtualServers(survey, surveyed, reads);
   if (survey.mode === 'nftables') return byConntrack(surveyed, reads);
-  return {endpoints: [], of: () => nothing, reason: `nothing counts new connections in ${survey.mode ?? 'an unknown'} mode`};
+  return uncounted(`nothing counts new connections in ${survey.mode ?? 'an unknown'} mode`);
 }
 
 function byRules({key, port}: SurveyedPort, {before, after}: Reads): Counted {
   const now = after.nat.get(port.family);
-  if (now?.hasRules === false) return {endpoints: [], of: () => nothing, reason: 'the table nat has no rules of kube-proxy any more'};
+  if (now?.hasRules === false) return uncounted('the table nat has no rules of kube-proxy any more');
   if (now === undefined || !now.counted)
-    return {endpoints: [], of: () => nothing, reason: after.missing.counters ?? 'the rules were read without counters (iptables-save -c)'};
-  if (!now.complete) return {endpoints: [], of: () => nothing, reason: 'the table nat was not read to its end'};
+    return uncounted(after.missing.counters ?? 'the rules were read without counters (iptables-save -c)');
+  if (!now.complete) return uncounted('the table nat was not read to its end');
   const total = (hostPort: string): number => now.ports.get(key)?.endpoints.get(hostPort) ?? 0;
   const endpoints = now.ports.get(key)?.endpoints.keys() ?? [];
   const onlyTotal = (reason: string | null): Counted => ({
@@ -119,7 +123,7 @@ function byRules({key, port}: SurveyedPort, {before, after}: Reads): Counted {
 function byVirtualServers(survey: NodeSurvey, {port}: SurveyedPort, {before, after}: Reads): Counted {
   const keys = virtualServersOf(port, survey.addresses);
   const now = realServers(after.ipvs, keys);
-  if (now === null) return {endpoints: [], of: () => nothing, reason: after.missing.ipvs ?? 'ipvsadm was not read'};
+  if (now === null) return uncounted(after.missing.ipvs ?? 'ipvsadm was not read');
   const old = before === null ? null : realServers(before.ipvs, keys);
   const names = new Set([...now.values(), ...(old?.values() ?? [])].flatMap(reals => [...reals.keys()]));
   const isReset = (name: string): boolean =>
@@ -152,12 +156,13 @@ function realServers(stats: readonly IpvsStats[], keys: readonly string[]): Ipvs
  * connections.
  */
 function byConntrack({key}: SurveyedPort, {before, after}: Reads): Counted {
-  const none = (reason: string): Counted => ({endpoints: [], of: () => nothing, reason});
-  if (after.connections === null) return none(after.missing.conntrack ?? 'conntrack was not read');
-  if (before === null) return none('the rules of nftables mode count nothing: new connections take two reads of conntrack');
-  if (before.connections === null) return none(before.missing.conntrack ?? 'conntrack was not read');
+  if (after.connections === null) return uncounted(after.missing.conntrack ?? 'conntrack was not read');
+  if (before === null) return uncounted('the rules of nftables mode count nothing: new connections take two reads of conntrack');
+  if (before.connections === null) return uncounted(before.missing.conntrack ?? 'conntrack was not read');
   if (after.at - before.at > maxGap)
-    return none(`the rules of nftables mode count nothing, and over more than ${maxGap / 1000} s conntrack forgets connections that ended`);
+    return uncounted(
+      `the rules of nftables mode count nothing, and over more than ${maxGap / 1000} s conntrack forgets connections that ended`,
+    );
   const [old, now] = [before.connections.get(key), after.connections.get(key)];
   return {
     endpoints: [],
