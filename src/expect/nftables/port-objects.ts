@@ -2,7 +2,7 @@ import type {Endpoint} from '../../model/endpoint.ts';
 import type {NftJsonSink} from '../../model/nft-ruleset.ts';
 import {jsonRuleText} from '../../parse/nftables/nft-json-rule.ts';
 import {isPlainJson} from '../../parse/nftables/nft-json-chains.ts';
-import type {JsonObject} from '../../parse/nftables/nft-json-expression.ts';
+import type {Fields} from '../../parse/attempt.ts';
 import {ownAddressesInRanges} from '../iptables/service-rules.ts';
 import {detects, detectsPods} from './base-chains.ts';
 import {affinitySets, type SetShape, serviceElements, type SharedElement} from './set-elements.ts';
@@ -57,7 +57,7 @@ function textsOfChains(plan: NftPlan): ReadonlyMap<string, readonly string[]> {
     rule: (pieces, count) => {
       // All but the comma before it and the brace of the object around it.
       const json = pieces.slice(0, count).join('').slice(', '.length, -'}'.length);
-      const {expr, comment} = JSON.parse(`{${json}`) as JsonObject;
+      const {expr, comment} = JSON.parse(`{${json}`) as Fields;
       rules.push(jsonRuleText(expr, comment));
     },
   };

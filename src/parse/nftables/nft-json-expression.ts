@@ -1,30 +1,32 @@
 import type {BinaryOperator} from '../../model/nft-ruleset.ts';
+import {type Fields, isObject} from '../attempt.ts';
+
 /** How the constants beside a selector are spelled: unchanged, in quotes, as a mark of eight digits, or as any hex number. */
 export type ValueStyle = 'plain' | 'quoted' | 'mark' | 'hex';
 
 /** Converts an expression of `nft -j` to the text of `nft list`. Unknown expressions are kept as JSON. */
-export function expressionText(value: JsonValue | undefined, style: readonly ValueStyle[] = ['plain']): string {
+export function expressionText(value: unknown, style: readonly ValueStyle[] = ['plain']): string {
   if (value === undefined || value === null) return '';
   if (typeof value !== 'object') return constantText(value, style[0]);
-  if (!isJsonObject(value)) {
+  if (!isObject(value)) {
     return listOf(value)
       .map(part => expressionText(part, style))
       .join(',');
   }
   const [name, content] = onlyEntry(value);
   const writeFields = Object.hasOwn(fieldWriters, name) ? fieldWriters[name] : undefined;
-  if (writeFields !== undefined) return isJsonObject(content) ? writeFields(content, style) : '';
+  if (writeFields !== undefined) return isObject(content) ? writeFields(content, style) : '';
   const write = Object.hasOwn(writers, name) ? writers[name] : undefined;
   return write === undefined ? JSON.stringify(value) : write(content, style);
 }
 
 /** The styles of the values compared with an expression; for a concatenation, one for each part. */
-export function stylesOf(value: JsonValue | undefined): readonly ValueStyle[] {
+export function stylesOf(value: unknown): readonly ValueStyle[] {
   const [name, content] = onlyEntry(value);
   if (name === 'concat') return listOf(content).flatMap(stylesOf);
   if (isBinary(name)) return stylesOf(listOf(content)[0]);
-  if (name === 'payload') return [isJsonObject(content) && content['base'] !== undefined ? 'hex' : 'plain'];
-  const key = isJsonObject(content) ? asText(content['key']) : '';
+  if (name === 'payload') return [isObject(content) && content['base'] !== undefined ? 'hex' : 'plain'];
+  const key = isObject(content) ? asText(content['key']) : '';
   if (key === 'mark') return ['mark'];
   const isName = (name === 'meta' && /^(?:.*(?:if|ifname|brname|ifkind)|time|hour|day)$/.test(key)) || (name === 'ct' && key === 'helper');
   return [isName ? 'quoted' : 'plain'];
@@ -34,15 +36,15 @@ export function isBinary(name: string): name is BinaryOperator {
   return name === '&' || name === '|' || name === '^' || name === '<<' || name === '>>';
 }
 
-function constantText(value: boolean | number | string, style: ValueStyle = 'plain'): string {
+function constantText(value: unknown, style: ValueStyle = 'plain'): string {
   if (typeof value === 'string') return style === 'quoted' && !value.startsWith('@') ? `"${value}"` : value;
   if (typeof value === 'boolean') return value ? 'exists' : 'missing';
-  if (style === 'mark') return `0x${value.toString(16).padStart(8, '0')}`;
-  return style === 'hex' ? `0x${value.toString(16)}` : String(value);
+  if (typeof value === 'number' && style === 'mark') return `0x${value.toString(16).padStart(8, '0')}`;
+  return typeof value === 'number' && style === 'hex' ? `0x${value.toString(16)}` : String(value);
 }
 
 /** Those whose content is an object. */
-const fieldWriters: Readonly<Record<string, (fields: JsonObject, style: readonly ValueStyle[]) => string>> = {
+const fieldWriters: Readonly<Record<string, (fields: Fields, style: readonly ValueStyle[]) => string>> = {
   payload: ({base, offset, len, protocol, field}) =>
     base === undefined ? `${text(protocol)} ${text(field)}` : `@${text(base)},${text(offset)},${text(len)}`,
   meta: ({key}) => (/^[io]if(?:name|group)?$/.test(asText(key)) ? asText(key) : `meta ${asText(key)}`),
@@ -66,7 +68,7 @@ const fieldWriters: Readonly<Record<string, (fields: JsonObject, style: readonly
 };
 
 /** The others: lists, and words. */
-const writers: Readonly<Record<string, (content: JsonValue, style: readonly ValueStyle[]) => string>> = {
+const writers: Readonly<Record<string, (content: unknown, style: readonly ValueStyle[]) => string>> = {
   concat: (content, style) =>
     listOf(content)
       .map((part, index) => expressionText(part, [style[index] ?? 'plain']))
@@ -80,52 +82,41 @@ const writers: Readonly<Record<string, (content: JsonValue, style: readonly Valu
       .map(part => elementText(part, style))
       .join(', ')} }`,
   ...Object.fromEntries(['accept', 'drop', 'return', 'continue'].map(word => [word, () => word])),
-  ...Object.fromEntries(['&', '|', '^', '<<', '>>'].map(operator => [operator, (content: JsonValue) => binaryText(operator, content)])),
+  ...Object.fromEntries(['&', '|', '^', '<<', '>>'].map(operator => [operator, (content: unknown) => binaryText(operator, content)])),
 };
 
 /** An element of a set is a value, one of a map a pair. */
-function elementText(element: JsonValue, style: readonly ValueStyle[]): string {
+function elementText(element: unknown, style: readonly ValueStyle[]): string {
   if (!Array.isArray(element)) return expressionText(element, style);
   const [key, value] = listOf(element);
   return `${expressionText(key, style)} : ${expressionText(value)}`;
 }
 
 /** Newer versions of nft print a chain of the same operator as one list. */
-function binaryText(operator: string, content: JsonValue): string {
+function binaryText(operator: string, content: unknown): string {
   const parts = listOf(content);
   const style = stylesOf(parts[0]);
   return parts.map((part, index) => expressionText(part, index === 0 ? ['plain'] : style)).join(` ${operator} `);
 }
 
-function text(value: JsonValue | undefined): string {
+function text(value: unknown): string {
   return value === undefined || value === null ? '' : typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
-function offsetText(offset: JsonValue | undefined): string {
+function offsetText(offset: unknown): string {
   return offset === undefined || offset === 0 ? '' : ` offset ${text(offset)}`;
 }
 
-/** Any JSON. */
-export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject;
-
-export interface JsonObject {
-  readonly [name: string]: JsonValue | undefined;
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? (value as readonly unknown[]) : value === undefined || value === null ? [] : [value];
 }
 
-export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-export function listOf(value: JsonValue | undefined): readonly JsonValue[] {
-  return Array.isArray(value) ? (value as readonly JsonValue[]) : value === undefined || value === null ? [] : [value];
-}
-
-export function asText(value: JsonValue | undefined): string {
+export function asText(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
 /** Name and content of `{"name": content}`; an empty name for any other value. */
-export function onlyEntry(value: JsonValue | undefined): readonly [name: string, content: JsonValue] {
-  const name = isJsonObject(value) ? Object.keys(value)[0] : undefined;
-  return name === undefined || !isJsonObject(value) ? ['', null] : [name, value[name] ?? null];
+export function onlyEntry(value: unknown): readonly [name: string, content: unknown] {
+  const name = isObject(value) ? Object.keys(value)[0] : undefined;
+  return name === undefined || !isObject(value) ? ['', null] : [name, value[name] ?? null];
 }

@@ -1,16 +1,6 @@
 import {UnreadableText} from '../../model/text.ts';
-import {readJson} from '../attempt.ts';
-import {
-  expressionText,
-  isBinary,
-  isJsonObject,
-  type JsonObject,
-  type JsonValue,
-  listOf,
-  onlyEntry,
-  stylesOf,
-  asText,
-} from './nft-json-expression.ts';
+import {type Fields, isObject, readJson} from '../attempt.ts';
+import {expressionText, isBinary, listOf, onlyEntry, stylesOf, asText} from './nft-json-expression.ts';
 
 /** What stands in the place of an object may be the half of several. */
 export function notJson(text: string): UnreadableText {
@@ -21,14 +11,14 @@ const maxShown = 120;
 
 /** The canonical text of a rule; its JSON if that is not one. */
 export function ruleText(json: string): string {
-  const read = readJson(json) as JsonValue | undefined;
+  const read = readJson(json);
   if (read === undefined) throw notJson(json);
   const [, rule] = onlyEntry(read);
-  return isJsonObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : json;
+  return isObject(rule) ? jsonRuleText(rule['expr'], rule['comment']) : json;
 }
 
 /** A rule of `nft -j` in canonical text. */
-export function jsonRuleText(expressions: JsonValue | undefined, comment: JsonValue | undefined): string {
+export function jsonRuleText(expressions: unknown, comment: unknown): string {
   const body = listOf(expressions)
     .map(statementText)
     .filter(text => text !== '')
@@ -37,19 +27,19 @@ export function jsonRuleText(expressions: JsonValue | undefined, comment: JsonVa
 }
 
 /** `limit lim { rate 5/second }` and `quota q { over 900 bytes }`, as a list of text declares them. */
-export function declaredLimit(kind: 'limit' | 'quota', {bytes, ...fields}: JsonObject): string {
+export function declaredLimit(kind: 'limit' | 'quota', {bytes, ...fields}: Fields): string {
   const own = kind === 'limit' ? fields : {...fields, val: bytes, val_unit: 'bytes', used_unit: 'bytes'};
   return `${kind} ${asText(fields['name'])} { ${statementText({[kind]: own}).slice(kind.length + 1)} }`;
 }
 
-function statementText(statement: JsonValue): string {
+function statementText(statement: unknown): string {
   const [name, content] = onlyEntry(statement);
   const write = Object.hasOwn(writers, name) ? writers[name] : undefined;
-  if (write !== undefined) return write(isJsonObject(content) ? content : {}, content);
+  if (write !== undefined) return write(isObject(content) ? content : {}, content);
   return name === '' ? JSON.stringify(statement) : expressionText(statement);
 }
 
-type StatementWriter = (fields: JsonObject, content: JsonValue) => string;
+type StatementWriter = (fields: Fields, content: unknown) => string;
 
 const writers: Readonly<Record<string, StatementWriter>> = {
   match: matchText,
@@ -90,7 +80,7 @@ const writers: Readonly<Record<string, StatementWriter>> = {
   tproxy: ({family, addr, port}) => words(['tproxy', asText(family), 'to', natTarget(addr, port)]),
 };
 
-function matchText({op, left, right}: JsonObject): string {
+function matchText({op, left, right}: Fields): string {
   const [name, operands] = onlyEntry(left);
   const [masked, masks] = listOf(operands);
   const mask = flagList(masks);
@@ -102,31 +92,31 @@ function matchText({op, left, right}: JsonObject): string {
 }
 
 /** Flags are a list, or in newer versions `{"|": […]}`. */
-function flagList(value: JsonValue | undefined): JsonValue | undefined {
+function flagList(value: unknown): unknown {
   const [name, flags] = onlyEntry(value);
   return name === '|' ? flags : value;
 }
 
-function natText(action: string, {family, addr, port, flags, type_flags: kinds}: JsonObject): string {
+function natText(action: string, {family, addr, port, flags, type_flags: kinds}: Fields): string {
   const target = natTarget(addr, port);
   const printed = listOf(flags).filter(flag => flag !== 'netmap');
   const isPrefix = listOf(kinds).includes('prefix');
   return words([action, asText(family), isPrefix ? 'prefix' : '', target === '' ? '' : `to ${target}`, expressionText(printed)]);
 }
 
-function natTarget(addr: JsonValue | undefined, port: JsonValue | undefined): string {
+function natTarget(addr: unknown, port: unknown): string {
   const address = expressionText(addr);
   if (port === undefined) return address;
   return `${typeof addr === 'string' && addr.includes(':') ? `[${address}]` : address}:${expressionText(port)}`;
 }
 
 /** Rejecting with "port unreachable" is the default and is not printed. */
-function rejectText({type, expr}: JsonObject): string {
+function rejectText({type, expr}: Fields): string {
   if (type === undefined || expr === 'port-unreachable') return 'reject';
   return words(['reject with', asText(type), asText(expr)]);
 }
 
-function limitText(fields: JsonObject, content: JsonValue): string {
+function limitText(fields: Fields, content: unknown): string {
   if (typeof content === 'string') return `limit name "${content}"`;
   const {rate, per, burst, inv, rate_unit: unit, burst_unit: burstUnit} = fields;
   const isBytes = unit !== undefined && unit !== 'packets';
@@ -138,7 +128,7 @@ function limitText(fields: JsonObject, content: JsonValue): string {
   return words(['limit rate', inv === true ? 'over' : '', `${amount}/${asText(per)}`, many]);
 }
 
-function logText({prefix, level, group, flags}: JsonObject): string {
+function logText({prefix, level, group, flags}: Fields): string {
   return words([
     'log',
     prefix === undefined ? '' : `prefix "${asText(prefix)}"`,
@@ -148,7 +138,7 @@ function logText({prefix, level, group, flags}: JsonObject): string {
   ]);
 }
 
-function optionsText(fields: JsonObject): string {
+function optionsText(fields: Fields): string {
   return words(Object.entries(fields).map(([name, value]) => `${name} ${expressionText(value)}`));
 }
 

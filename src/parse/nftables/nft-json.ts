@@ -1,20 +1,11 @@
 import type {NftElement, NftHook, NftRuleset, NftStray} from '../../model/nft-ruleset.ts';
-import {readJson} from '../attempt.ts';
+import {type Fields, isObject, readJson} from '../attempt.ts';
 import {chainsWithLostRules, kindOf} from '../lost-end.ts';
 import {asNftRuleset, isNftFamily, newDumpSet, type NftDumpSet, NftDumpTable, tableId} from './nft-elements.ts';
 import {forEachItem, type HeadBytes, objectEnd, plainNameEnd, readPlainChains, readRuns} from './nft-json-bytes.ts';
 import {declaredLimit, notJson} from './nft-json-rule.ts';
 import {JsonChains} from './nft-json-chains.ts';
-import {
-  expressionText,
-  isJsonObject,
-  type JsonObject,
-  type JsonValue,
-  listOf,
-  onlyEntry,
-  asText,
-  type ValueStyle,
-} from './nft-json-expression.ts';
+import {expressionText, listOf, onlyEntry, asText, type ValueStyle} from './nft-json-expression.ts';
 
 /**
  * Reads the output of `nft -j list ruleset` or `nft -j list table …`, also several documents one after another. Rules stay bytes until they
@@ -136,10 +127,10 @@ class JsonReader {
       const isPlain = plainNameEnd(this.#bytes, start + length) === nameEnd;
       return this.#openChain(owner, isPlain ? owner.chains.enter(start + length, nameEnd) : owner.chains.enterName(chain), null);
     }
-    const read = readJson(text) as JsonValue | undefined;
+    const read = readJson(text);
     if (read === undefined) throw notJson(text);
     const [kind, content] = onlyEntry(read);
-    if (!isJsonObject(content)) return this.#stray(text);
+    if (!isObject(content)) return this.#stray(text);
     if (kind === 'metainfo') {
       this.#toolVersion = asText(content['version']) || null;
       return;
@@ -151,7 +142,7 @@ class JsonReader {
     this.#declare(table, {kind, content, text});
   }
 
-  #declare(table: JsonTable, {kind, content, text}: {readonly kind: string; readonly content: JsonObject; readonly text: string}): void {
+  #declare(table: JsonTable, {kind, content, text}: {readonly kind: string; readonly content: Fields; readonly text: string}): void {
     if (kind === 'table') table.dormant = isDormant(listOf(content['flags']));
     else if (kind === 'chain') this.#openChain(table, table.chains.enterName(asText(content['name'])), hookOf(content));
     else if (kind === 'set' || kind === 'map') table.addSet(jsonSet(table.id, content));
@@ -235,7 +226,7 @@ const ruleHead = /^(\{\s*"rule":\s*\{\s*"family":\s*"(\w+)",\s*"table":\s*"([^"\
 /** Nearly all chains of a large node. */
 const plainChain = /^(\{"chain": \{"family": "(\w+)", "table": "([^"\\]*)", "name": ")([^"\\]*)", "handle": \d+\}\}$/;
 
-function hookOf({type, hook, prio, policy, dev}: JsonObject): NftHook | null {
+function hookOf({type, hook, prio, policy, dev}: Fields): NftHook | null {
   if (typeof hook !== 'string') return null;
   const devices = (Array.isArray(dev) ? dev : [dev]).filter(name => typeof name === 'string');
   const base: NftHook = {type: asText(type), hook, priority: Number(prio ?? 0), policy: policy === 'drop' ? 'drop' : 'accept'};
@@ -243,7 +234,7 @@ function hookOf({type, hook, prio, policy, dev}: JsonObject): NftHook | null {
 }
 
 /** A set or map of `nft -j` with its elements. `table` is its family and name. */
-function jsonSet(table: string, {name, type, map, flags, timeout, size, elem}: JsonObject): NftDumpSet {
+function jsonSet(table: string, {name, type, map, flags, timeout, size, elem}: Fields): NftDumpSet {
   const set = newDumpSet(table, asText(name));
   set.keyTypes = typesOf(type);
   set.valueTypes = map === undefined ? null : typesOf(map);
@@ -254,7 +245,7 @@ function jsonSet(table: string, {name, type, map, flags, timeout, size, elem}: J
   set.timeout = typeof timeout === 'number' ? timeout : null;
   set.size = typeof size === 'number' ? size : null;
   const styles = set.keyTypes.map((keyType): ValueStyle => (keyType === 'mark' ? 'mark' : 'plain'));
-  const keyText = styles.includes('mark') ? (key: JsonValue | undefined) => expressionText(key, styles) : plainKeyText;
+  const keyText = styles.includes('mark') ? (key: unknown) => expressionText(key, styles) : plainKeyText;
   for (const entry of listOf(elem)) {
     const element = elementOf(entry, keyText, set.valueTypes !== null);
     set.elements.set(element.key, element);
@@ -263,7 +254,7 @@ function jsonSet(table: string, {name, type, map, flags, timeout, size, elem}: J
 }
 
 /** `"ipv4_addr"`, `["ipv4_addr", "inet_proto"]`, the `"ipv4_addr . inet_service"` of a map's data, or `{"typeof": …}`. */
-function typesOf(type: JsonValue | undefined): readonly string[] {
+function typesOf(type: unknown): readonly string[] {
   if (typeof type === 'string') return type.split(' . ');
   const [kind, content] = onlyEntry(type);
   if (kind === 'typeof')
@@ -273,11 +264,11 @@ function typesOf(type: JsonValue | undefined): readonly string[] {
   return listOf(type).flatMap(typesOf);
 }
 
-function elementOf(entry: JsonValue, keyText: (key: JsonValue | undefined) => string, isMap: boolean): NftElement {
+function elementOf(entry: unknown, keyText: (key: unknown) => string, isMap: boolean): NftElement {
   const [keyed, value] = isMap ? listOf(entry) : [entry];
   const [kind, content] = onlyEntry(keyed);
-  const fields = kind === 'elem' && isJsonObject(content) ? content : {val: keyed};
-  const {val, comment} = fields as JsonObject;
+  const fields = kind === 'elem' && isObject(content) ? content : {val: keyed};
+  const {val, comment} = fields as Fields;
   return {
     key: keyText(val),
     value: isMap ? expressionText(value) : null,
@@ -286,7 +277,7 @@ function elementOf(entry: JsonValue, keyText: (key: JsonValue | undefined) => st
 }
 
 /** Nearly all keys are an address, or join an address, a protocol and a port. */
-function plainKeyText(key: JsonValue | undefined): string {
+function plainKeyText(key: unknown): string {
   if (typeof key === 'string') return key;
   const [kind, parts] = onlyEntry(key);
   const isPlain = kind === 'concat' && Array.isArray(parts) && parts.every(part => typeof part === 'string' || typeof part === 'number');

@@ -7,7 +7,7 @@ import type {NftJsonSink} from '../../../src/model/nft-ruleset.ts';
 import type {PortObjects} from '../../../src/expect/nftables/port-objects.ts';
 import {parseNftJson} from '../../../src/parse/nftables/nft-json.ts';
 import {jsonRuleText} from '../../../src/parse/nftables/nft-json-rule.ts';
-import type {JsonObject} from '../../../src/parse/nftables/nft-json-expression.ts';
+import type {Fields} from '../../../src/parse/attempt.ts';
 import {seededRandom} from '../../bench/random.ts';
 import {apiObjects, service} from '../../cluster.ts';
 import {someOf} from '../../cases.ts';
@@ -28,7 +28,7 @@ const settings: readonly ConfigOverrides[] = [
 
 /** The text of a rule from its JSON after the handle. */
 function renderedBack(json: string): string {
-  const {rule} = JSON.parse(`{"rule": {"handle": 1${json}`) as {rule: JsonObject};
+  const {rule} = JSON.parse(`{"rule": {"handle": 1${json}`) as {rule: Fields};
   return jsonRuleText(rule['expr'], rule['comment']);
 }
 
