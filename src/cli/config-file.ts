@@ -1,6 +1,7 @@
 import {isAbsolute, join} from 'node:path';
 import process from 'node:process';
 import {readTextFile} from '../collect/text-file.ts';
+import {isObject} from '../parse/attempt.ts';
 import {errorText} from '../model/text.ts';
 import type {CommandSpec, FlagSpec} from './complete/command-spec.ts';
 import {closest, wrongUse} from '../run/wrong-use.ts';
@@ -76,7 +77,7 @@ function parsed(file: string, read: () => unknown): unknown {
 }
 
 function recordOf(file: string, value: unknown, what: string): Settings {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Settings;
+  if (isObject(value)) return value;
   throw unusable(file, `${what} must have a line "flag: value" for each flag`);
 }
 

@@ -47,7 +47,11 @@ export function readJson(text: string): unknown {
 
 /** The fields of an object in JSON: none where it is no JSON, or no object. */
 export function readFields(text: string): Fields {
-  const value = readJson(text);
+  return asFields(readJson(text));
+}
+
+/** The fields of a value of JSON or YAML: none where it is no object. */
+export function asFields(value: unknown): Fields {
   return isObject(value) ? value : {};
 }
 

@@ -2,7 +2,7 @@ import {type PathRow, pathTree} from '../model/paths.ts';
 import {configMapPlaces} from '../model/proxy-config.ts';
 import {runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
-import {readJson} from '../parse/attempt.ts';
+import {asFields, readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion, wordSet} from './known-words.ts';
 import {ciliumAnnotations, ciliumSettings} from './redact-cilium.ts';
 import {redactArguments, redactConfigText} from './redact-config.ts';
@@ -91,12 +91,12 @@ export const objectTreatments: Readonly<Record<ObjectList, Treatment>> = {
 
 /** Of containers the replaced name and the ports are kept; of those in kube-proxy's pods the image and the command line. */
 function podTreatment(pod: unknown, replacements: Replacements): unknown {
-  const {metadata: about} = asObject(pod);
-  const {name, namespace, labels: given} = asObject(about);
+  const {metadata: about} = asFields(pod);
+  const {name, namespace, labels: given} = asFields(about);
   const isKubeProxy = runsKubeProxy({
     name: String(name),
     namespace: String(namespace),
-    labels: asObject(given) as Readonly<Record<string, string>>,
+    labels: asFields(given) as Readonly<Record<string, string>>,
   });
   return treat(pod, isKubeProxy ? kubeProxyPod : otherPod, replacements);
 }
@@ -125,7 +125,7 @@ function podWith(...ofContainers: readonly PathRow<Treatment>[]): Treatment {
 /** Labels whose keys are those of Kubernetes, or are generic, keep their keys; their values are replaced like names. */
 function labels(value: unknown, replacements: Replacements): unknown {
   const {names} = replacements;
-  const entries = Object.entries(asObject(value)).map(([key, text]) => [
+  const entries = Object.entries(asFields(value)).map(([key, text]) => [
     labelKey(key, replacements),
     key === 'endpointslice.kubernetes.io/managed-by' && String(text).endsWith('.k8s.io') ? text : names.replace(String(text)),
   ]);
@@ -161,7 +161,7 @@ const nodeArgs = new Set(['k3s.io/node-args', 'rke2.io/node-args']);
 
 function annotations(value: unknown, replacements: Replacements): unknown {
   return Object.fromEntries(
-    Object.entries(asObject(value)).flatMap(([key, text]): readonly (readonly [string, unknown])[] => {
+    Object.entries(asFields(value)).flatMap(([key, text]): readonly (readonly [string, unknown])[] => {
       if (keptAnnotations.has(key)) return typeof text === 'string' && isKnownText(text) ? [[key, text]] : [];
       // Words that are no code of a finding mean nothing.
       if (key === 'svc-trace.dev/skip') return [[key, (String(text).match(/\bST\d{3}\b/gi) ?? []).join(',')]];
@@ -188,7 +188,7 @@ function nodeSelector(selector: string, replacements: Replacements): string {
 }
 
 function kubeProxyContainer(value: unknown, replacements: Replacements): unknown {
-  const {name, image, command, args} = asObject(value);
+  const {name, image, command, args} = asFields(value);
   return {
     ...(typeof name === 'string' ? {name: name.includes('kube-proxy') ? 'kube-proxy' : replacements.names.replace(name)} : {}),
     ...(typeof image === 'string' ? {image: redactImage(image)} : {}),
@@ -208,14 +208,10 @@ const configKeys: ReadonlySet<string> = new Set(configMapPlaces.map(({key}) => k
 /** Only the configuration of kube-proxy, and settings of Cilium, are kept. */
 function configData(value: unknown, replacements: Replacements): unknown {
   return Object.fromEntries(
-    Object.entries(asObject(value)).flatMap(([key, text]): readonly (readonly [string, unknown])[] => {
+    Object.entries(asFields(value)).flatMap(([key, text]): readonly (readonly [string, unknown])[] => {
       const ofCilium = Object.hasOwn(ciliumSettings, key) ? ciliumSettings[key] : undefined;
       if (ofCilium !== undefined) return [[key, treat(text, ofCilium, replacements)]];
       return configKeys.has(key) && typeof text === 'string' ? [[key, redactConfigText(text, replacements)]] : [];
     }),
   );
-}
-
-function asObject(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Readonly<Record<string, unknown>>) : {};
 }

@@ -1,5 +1,5 @@
 import {pathTree} from '../model/paths.ts';
-import {readJson} from '../parse/attempt.ts';
+import {isObject, readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion, wordSet} from './known-words.ts';
 import {unreadable, redactJson} from './redact-config.ts';
 import {type Replacements, treatAddress, type Treatment} from './replacements.ts';
@@ -55,7 +55,7 @@ const versions = pathTree<Treatment>([version, 'Client.Version Daemon.Version'])
 /** `bpf lb list`: keys are places or networks, and values places, or numbers and flags. */
 function redactMap(text: string, replacements: Replacements): string {
   const rows = readJson(text);
-  if (typeof rows !== 'object' || rows === null || Array.isArray(rows)) return unreadable;
+  if (!isObject(rows)) return unreadable;
   const entries = Object.entries(rows).map(([key, values]) => [
     withoutPlaces(key, replacements),
     Array.isArray(values) ? values.map(value => withoutPlaces(String(value), replacements)) : [],

@@ -1,6 +1,6 @@
 import type {RequestOptions} from 'node:https';
 import {setTimeout as sleep} from 'node:timers/promises';
-import {parseJson, readJson} from '../../parse/attempt.ts';
+import {isObject, parseJson, readJson} from '../../parse/attempt.ts';
 import {unlessAborted} from '../unless-aborted.ts';
 import {CommandFailed} from '../node/transport.ts';
 import {
@@ -154,8 +154,8 @@ class HttpKubeApi implements KubeApi {
   async #json<T>(request: ApiRequest, signal?: AbortSignal): Promise<T> {
     const {body} = await this.#request(request, signal);
     try {
-      const value: unknown = parseJson(body.toString('utf8'));
-      if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as T;
+      const value = parseJson(body.toString('utf8'));
+      if (isObject(value)) return value as T;
     } catch (error) {
       throw new ApiError(
         `cannot ${describeRequest(request)}: the answer of ${this.#config.connection.server.host} is no JSON. Is it an API server?`,

@@ -2,6 +2,7 @@ import {homedir} from 'node:os';
 import {delimiter, dirname, isAbsolute, join, resolve, sep} from 'node:path';
 import {CORE_SCHEMA, load} from 'js-yaml';
 import {errorText} from '../../model/text.ts';
+import {isObject} from '../../parse/attempt.ts';
 import {readTextFile} from '../text-file.ts';
 import {type Context, emptyKubeconfig, type ExecConfig, type Kubeconfig, KubeconfigError, type User} from './kubeconfig.ts';
 
@@ -138,8 +139,8 @@ function checkStrings(value: Record<string, unknown>, where: string): void {
 }
 
 function mapping(value: unknown, where: string): Record<string, unknown> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error(`${where} is no mapping`);
-  return value as Record<string, unknown>;
+  if (!isObject(value)) throw new Error(`${where} is no mapping`);
+  return value;
 }
 
 function listOf(value: unknown, where: string): readonly unknown[] {

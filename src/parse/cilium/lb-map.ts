@@ -1,5 +1,5 @@
 import {parseCidr} from '../../model/address.ts';
-import {readJson} from '../attempt.ts';
+import {isObject, readJson} from '../attempt.ts';
 
 /** A frontend in the kernel's map with its slots: `cilium-dbg bpf lb list` and `bpf lb list --frontends`. */
 export interface MapEntry {
@@ -128,7 +128,7 @@ function backendOf(slot: string | undefined): string | null {
 /** The networks of `cilium-dbg bpf lb list --source-ranges`, by the id of their entry; null if the text is something else. */
 export function parseMapRanges(text: string): ReadonlyMap<number, readonly string[]> | null {
   const rows = readJson(text);
-  if (typeof rows !== 'object' || rows === null || Array.isArray(rows)) return null;
+  if (!isObject(rows)) return null;
   const ranges = new Map<number, string[]>();
   for (const row of Object.keys(rows)) {
     const [, network = '', id] = /^(\S+) \((\d+)\)$/.exec(row) ?? [];

@@ -1,4 +1,4 @@
-import {parseJson, readJson} from '../attempt.ts';
+import {asFields, type Fields, parseJson, readJson} from '../attempt.ts';
 import {readYaml} from '../yaml-text.ts';
 
 /** The fields of a KubeProxyConfiguration that matter here, from any format. Undefined means unset. */
@@ -28,13 +28,13 @@ export interface KubeProxyFields {
 
 /** Reads `/configz`: the internal struct up to 1.35, the versioned form in 1.36. Throws a SyntaxError for invalid JSON. */
 export function parseConfigz(text: string): KubeProxyFields {
-  const whole = asObject(parseJson(text));
-  return fieldsOf(asObject(whole['kubeproxy.config.k8s.io'] ?? whole));
+  const whole = asFields(parseJson(text));
+  return fieldsOf(asFields(whole['kubeproxy.config.k8s.io'] ?? whole));
 }
 
 /** Reads a KubeProxyConfiguration in YAML or JSON. Throws a YAMLException if it is neither. */
 export function parseConfigFile(text: string): KubeProxyFields {
-  if (lastFile?.text !== text) lastFile = {text, fields: fieldsBesideName(text) ?? fieldsOf(asObject(readYaml(text)))};
+  if (lastFile?.text !== text) lastFile = {text, fields: fieldsBesideName(text) ?? fieldsOf(asFields(readYaml(text)))};
   return lastFile.fields;
 }
 
@@ -61,7 +61,7 @@ function isPlainName(name: string): boolean {
 
 /** The `kind` that a text in YAML or JSON names; null where it names none. Throws a YAMLException on what is neither. */
 export function kindOfConfig(text: string): string | null {
-  const {kind} = asObject(readYaml(text));
+  const {kind} = asFields(readYaml(text));
   return typeof kind === 'string' ? kind : null;
 }
 
@@ -111,8 +111,6 @@ const switches: ReadonlySet<string> = new Set([
   'ipvs-strict-arp',
 ]);
 
-type Fields = Readonly<Record<string, unknown>>;
-
 function fieldsOf(config: Fields): KubeProxyFields {
   const iptables = part(config, 'iptables', 'IPTables');
   const ipvs = part(config, 'ipvs', 'IPVS');
@@ -157,12 +155,8 @@ function longPeriod(text: string | undefined): number | undefined {
   return seconds > 1 ? seconds : undefined;
 }
 
-function asObject(value: unknown): Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
-}
-
 function part(object: Fields, lower: string, upper: string): Fields {
-  return asObject(object[lower] ?? object[upper]);
+  return asFields(object[lower] ?? object[upper]);
 }
 
 function text(object: Fields, lower: string, upper: string): string | undefined {
