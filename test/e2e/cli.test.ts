@@ -300,7 +300,13 @@ describe('the choice of Services', () => {
   test('one that there is not is wrong use, and the nearest are named', async () => {
     const {stderr, stdout, exitCode} = await svcTrace(['wbe', '--from', faulty]);
     expect(stderr).toMatch(/Service "wbe" not found in any namespace[\s\S]*shop\/web/);
+    expect(stderr).not.toContain('deleted');
     expect({stdout, exitCode}).toEqual({stdout: '', exitCode: 2});
+  });
+
+  test('one that is like no other may have been deleted, and the command is named that looks for its rules', async () => {
+    const {stderr} = await svcTrace(['trace', 'shop/ledger', '--from', faulty]);
+    expect(unwrapped(stderr)).toContain('If it was deleted and still answers, "kubectl svc-trace check -n shop" names the nodes');
   });
 
   test('a name in another namespace is not selected', async () => {

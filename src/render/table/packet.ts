@@ -96,16 +96,20 @@ function ruleOf({table, chain, backend, text}: RuleText): readonly (string | und
   return [table, chain, backend, text];
 }
 
-function askedText({query: {protocol, source, destination, port, entry}}: Pick<PacketAnswer, 'query'>): string {
+function askedText({query, outcomes}: Pick<PacketAnswer, 'query' | 'outcomes'>): string {
+  const {protocol, source, destination, port, entry, unallocatedIn} = query;
   const to = port === 0 ? destination : joinHostPort(destination, port);
-  return `${protocol} ${source} → ${to}${entry == null ? '' : ` (${escapeText(entry.service)})`}`;
+  // Rules that are left over may still send it to an endpoint.
+  const isLeftOver = unallocatedIn !== undefined && outcomes.some(outcome => outcome.destination !== null);
+  const what = entry != null ? ` (${escapeText(entry.service)})` : isLeftOver ? ' (of no Service)' : '';
+  return `${protocol} ${source} → ${to}${what}`;
 }
 
 function packetTree({nodes, query, outcomes, senders, haveSameSenders, tracked}: AnswerGroup, style: Style, width: number): string {
   const hasLines = outcomes.some(({path, onward}) => [...path, ...(onward?.path ?? [])].some(rule => dumpLine(rule) > 0));
   const lineNumbers = nodes.length > 1 && hasLines ? ` (line numbers of ${escapeText(nodes[0] ?? '')})` : '';
   const head = `${style.bold(nodeList(nodes))}${lineNumbers}:`;
-  const asked = `${askedText({query})}  ${answerText({outcomes, tracked}, style)}`;
+  const asked = `${askedText({query, outcomes})}  ${answerText({outcomes, tracked}, style)}`;
   const lines = [...wrap(`${head} ${asked}`, width, '')];
   const stepsOf = (path: readonly RuleText[]): readonly string[] =>
     path.map((rule, at) => stepLines(rule, path[at + 1], {style, width: width - 2}).join('\n'));

@@ -175,10 +175,15 @@ function unknownService(wanted: WantedService, services: readonly ServiceObject[
   const own = ofPlace(wanted, {...api, services});
   if (own !== null) return own;
   const where = namespace === undefined ? 'any namespace' : `namespace ${namespace}`;
-  return wrongUse(
-    `Service "${name}" not found in ${where}${services.length === 0 ? ': the bundle has no API objects. Add api/services.json and api/endpointslices.json, or trace one packet through the rules: svc-trace packet' : ''}`,
-    ofNames(near, services).map(namespacedName),
-  );
+  const owners = ofNames(near, services).map(namespacedName);
+  const command = namespace === undefined ? 'kubectl svc-trace check -A' : commandLine`kubectl svc-trace check -n ${namespace}`;
+  const more =
+    services.length === 0
+      ? ': the bundle has no API objects. Add api/services.json and api/endpointslices.json, or trace one packet through the rules: svc-trace packet'
+      : owners.length > 0 || command === null
+        ? ''
+        : `. If it was deleted and still answers, "${command}" names the nodes whose rules still have it (ST205)`;
+  return wrongUse(`Service "${name}" not found in ${where}${more}`, owners);
 }
 
 function ofNames(names: readonly string[], services: readonly ServiceObject[]): readonly ServiceName[] {

@@ -71,6 +71,16 @@ test('a virtual server whose real servers all have the weight 0 refuses the pack
   expect(linesOf({...rest, nodes: drained}, 'node-a')[0]).toMatch(/ refused: no real server of 10\.96\.1\.1:80 takes connections$/);
 });
 
+test('rules that are left over for a Service that was deleted are told as those of no Service', async () => {
+  const snapshot = await snapshotOf('healthy/1.36-iptables');
+  const {services} = snapshot.api;
+  const deleted = {...snapshot, api: {...snapshot.api, services: services?.filter(({metadata}) => metadata.name !== 'web') ?? null}};
+  const toAddress = {source: '10.244.11.20', destination: '10.96.1.1', port: '80'};
+  const [first] = linesOf(deleted, 'node-a', toAddress);
+  expect(first).toBe('node-a: TCP 10.244.11.20 → 10.96.1.1:80 (of no Service)  3 endpoints, a third each');
+  expect(linesOf(snapshot, 'node-a', toAddress)[0]).toContain('10.96.1.1:80 (shop/web:http)  ');
+});
+
 test('a packet that both backends of iptables translate has no certain outcome', async () => {
   const lines = linesOf(await snapshotOf('faults/split-brain'), 'node-c', toWeb, Infinity);
   expect(lines[1]).toBe(
