@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';
-import {snapshotOf} from '../fixtures.ts';
+import {snapshotOf, withFiles} from '../fixtures.ts';
 
 test.each([
   [
@@ -77,6 +77,14 @@ describe('a cluster IP that no Service has', () => {
     ],
   ])('may lead to a host where %s', async (_, api) => {
     expect(await asking('healthy/1.36-iptables', api)).toEqual(['accept: undefined']);
+  });
+
+  test('may lead to a container where a bridge of the node has an address of its network', async () => {
+    const snapshot = await snapshotOf('healthy/1.36-iptables');
+    const docker = {ifname: 'docker0', addr_info: [{family: 'inet', local: '10.96.200.254', prefixlen: 24, scope: 'global'}]};
+    const nodes = snapshot.nodes.map(node => withFiles(node, {'addresses.json': JSON.stringify([docker])}));
+    const [answer] = askNodes(asked, {...snapshot, nodes, api: {...snapshot.api, serviceCIDRs: [range]}}, name => name === 'node-a');
+    expect(answer?.outcomes.map(({verdict}) => verdict)).toEqual(['accept']);
   });
 });
 

@@ -31,6 +31,7 @@ import {namespacedName} from '../../model/text.ts';
 import {escapeText} from '../../render/renderer.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
+import {networksOnLink} from '../../model/node/policy-routing.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../../model/snapshot.ts';
 import {notRead, wrongUse} from '../wrong-use.ts';
 
@@ -87,7 +88,8 @@ export function nodeAsker(flags: PacketFlags, snapshot: Snapshot): (node: NodeDu
   const isInside = isInCluster(flags, query, snapshot);
   return node => {
     const facts = withAddresses(nodeFacts(node, snapshot.api), flags['local-address'] ?? []);
-    const asked = {...query, entry: askedEntry(query, snapshot.api, facts)};
+    const unallocatedIn = isOnLink(query.destination, facts) ? undefined : query.unallocatedIn;
+    const asked = {...query, entry: askedEntry(query, snapshot.api, facts), unallocatedIn};
     const isOwn = isLoopback(query.source) || facts.addresses.includes(query.source);
     const byMap = askMap(asked, {node, facts, api: snapshot.api, nodeOf: others.nodeOf, isInside: isOwn || isInside});
     if (byMap !== null) return byMap;
@@ -302,6 +304,12 @@ function unallocatedIn(address: string, {api}: Snapshot): string | undefined {
   if (api.services.some(service => addressesOf(service).some(one => canonicalAddress(one) === address))) return undefined;
   const own = knownServiceRanges(api).filter(range => overlaps(address, [range]));
   return nodesInRanges(api, own).length === 0 ? own[0]?.text : undefined;
+}
+
+/** Whether a network of the node, such as that of a bridge of Docker, has the address. */
+function isOnLink(text: string, facts: NodeFacts): boolean {
+  const address = parseAddress(text);
+  return address !== null && networksOnLink(facts).some(({cidr}) => contains(cidr, address));
 }
 
 function hasClusterIP({spec}: ServiceObject, address: string): boolean {
