@@ -142,6 +142,17 @@ describe('the address of a load balancer', () => {
       expect(answer(...balanced, curl('192.0.2.28', 8080, why))).toContain('192.0.2.28 is the load-balancer address of shop, which nodes');
     expect(answer(...balanced, curl('192.0.2.28', 8080, refused))).not.toContain('no speaker announces');
   });
+
+  test.each(['192.0.2.128', '192.0.2.8', '192.0.2.29'])('is told where a client asks for %s, one digit apart', asked => {
+    expect(answer(...balanced, curl(asked, 8080, late))).toContain(
+      `${asked} is asked at port 8080, and no list has it: the address that kubectl lists for that port is 192.0.2.28`,
+    );
+    expect(answer(...balanced, curl(asked, 8081, late))).not.toContain('no list has it');
+  });
+
+  test('is not meant where a client asks for another one', () => {
+    expect(answer(...balanced, curl('192.0.2.141', 8080, late))).not.toContain('no list has it');
+  });
 });
 
 describe('a name that a client asks for', () => {

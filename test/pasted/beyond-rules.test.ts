@@ -81,6 +81,15 @@ describe('KUBE-IPVS-FILTER', () => {
     set('KUBE-LOAD-BALANCER', 'hash:ip,port', '203.0.113.41,tcp:443') +
     set('KUBE-IPVS-IPS', 'hash:ip', '10.96.0.1', '203.0.113.40', '203.0.113.41');
 
+  test('KUBE-LOOP-BACK that is listed alone lacks real servers', () => {
+    const list = (command: string) =>
+      `# ipvsadm -Ln\nIP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler Flags\n  -> RemoteAddress:Port           Forward Weight ActiveConn InActConn\nTCP  10.96.1.1:80 rr\n  -> 10.244.0.12:8080             Masq    1      0          0\n# ${command}\n`;
+    const loops = (port: number) => set('KUBE-LOOP-BACK', 'hash:ip,port,ip', `10.244.0.12,tcp:${port},10.244.0.12`);
+    expect(said(list('ipset list KUBE-LOOP-BACK') + loops(53))).toContain('KUBE-LOOP-BACK does not have 10.244.0.12:8080');
+    expect(said(list('ipset list KUBE-LOOP-BACK') + loops(8080))).toBe('');
+    expect(said(list('ipset list') + loops(53))).toBe('');
+  });
+
   test('refuses an address with a port that none of the sets before has', () => {
     const refuses =
       'KUBE-IPVS-FILTER refuses 203.0.113.40,tcp:443: KUBE-IPVS-IPS has the address, and none of the sets that are asked before has it with the port (KUBE-EXTERNAL-IP-LOCAL is not asked)';

@@ -75,9 +75,9 @@ describe('a text in which nothing is known to be wrong names what to paste next'
     [
       'where Services are entered',
       nat.replace(/^-A KUBE-(?:NODE|SERV|EXT).*\n/gm, ''),
-      'they show no address and port of a Service: paste all that iptables-save prints',
+      'these rules show no address and port of a Service: paste all that iptables-save prints',
     ],
-    ['the objects of the Services', nat, 'paste with them what kubectl get svc,endpoints -A -o wide prints'],
+    ['the objects of the Services', nat, 'paste with these rules what kubectl get svc,endpoints -A -o wide prints'],
   ])('%s', (_, text, what) => {
     expect(reason(text)).toContain(`without them the expected rules are unknown: ${what.startsWith('(') ? '' : what}`);
     expect(reason(text)).toContain(what);

@@ -167,6 +167,7 @@ export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets}: S
     rulesets.flatMap(ruleset => refusedAddresses(ruleset, ipsetsOf(node))),
     rulesets.flatMap(ruleset => refusesLocal(ruleset, lines)),
     rulesets.flatMap(ruleset => keptAtOne(ruleset, lines)),
+    lackedLoops(lines, ipsetsOf(node), traces),
     silentServers(lines),
     stuckConnections(fileText(node, node.files.includes('ipvsadm-part') ? 'ipvsadm-part' : 'ipvsadm-save'), listed),
     lackedServers(lines, traces),
@@ -300,6 +301,19 @@ function refusedAddresses(ruleset: Ruleset, sets: ReadonlyMap<string, IpSet>): r
     const otherwise = unseen.length === 0 ? '' : `, unless ${someOf(unseen)} has it, which is not shown`;
     return `KUBE-IPVS-FILTER refuses ${someOf(stopped.map(element => element.join()))}: KUBE-IPVS-IPS has the address, and none of the sets that are asked before has it with the port (${name} is not asked)${otherwise}`;
   });
+}
+
+/** Real servers that KUBE-LOOP-BACK, which somebody listed alone, does not have: it has those on its own node. */
+function lackedLoops(lines: readonly string[], sets: ReadonlyMap<string, IpSet>, traces: readonly PortTrace[]): string | readonly string[] {
+  const loops = sets.get('KUBE-LOOP-BACK');
+  if (loops === undefined || !lines.some(line => /\bipset\b.*\bKUBE-LOOP-BACK\b/.test(line))) return [];
+  const held = new Set(loops.elements.map(([address = '', port = '']) => `${address} ${port.replace(/^\w+:/, '')}`));
+  const lacked = endpointsOf(traces.filter(({service}) => service.namespace === 'ipvs')).filter(hostPort => {
+    const {address, port} = splitHostPort(hostPort);
+    return !held.has(`${address} ${port}`);
+  });
+  if (lacked.length === 0) return [];
+  return `KUBE-LOOP-BACK does not have ${someOf(lacked)}: those of these pods that are on this node do not reach themselves by a Service`;
 }
 
 /** A whole PREROUTING of table nat, where no chain of kube-proxy is. */

@@ -42,10 +42,10 @@ export function whatIsLacking(node: NodeDump, traces: readonly PortTrace[]): str
   );
   if (open !== undefined) return open;
   if (traces.every(({entries}) => entries.every(({entry}) => entry.port === 0)))
-    return 'they show no address and port of a Service: paste all that iptables-save prints (ipvsadm -Ln in IPVS mode)';
+    return 'these rules show no address and port of a Service: paste all that iptables-save prints (ipvsadm -Ln in IPVS mode)';
   return listedOf(node).services.length > 0
-    ? 'nothing is known to be wrong in them, and in what kubectl lists beside them'
-    : 'paste with them what kubectl get svc,endpoints -A -o wide prints';
+    ? 'nothing is known to be wrong in these rules, and in what kubectl lists beside them'
+    : 'paste with these rules what kubectl get svc,endpoints -A -o wide prints';
 }
 
 interface RulesOfText extends RulesOfNode {

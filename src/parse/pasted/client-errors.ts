@@ -99,12 +99,15 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   if (pod !== undefined && isNodePort(port))
     return `${host} is the address of pod ${pod.name}, and ${port} a port of the range of node ports: nodes serve those, and a pod is asked at the port at which its program listens (targetPort)`;
   const isOwn = isLocal.test(host);
-  const all = listed.services.flatMap(({name, ports}) => ports.map(each => ({...each, name})));
+  const all = listed.services.flatMap(({name, ports, balancers = []}) => ports.map(each => ({...each, name, balancers})));
   const own = all.find(({nodePort}) => nodePort === port);
   const other = all.find(each => each.nodePort !== null && each.port === port);
   const announced = listed.services.find(({balancers = []}) => balancers.includes(host));
   if (announced !== undefined && /time|no route/i.test(why))
     return `${host} is the load-balancer address of ${announced.name}, which nodes translate once packets come to them: from outside nothing leads there where no speaker announces it (the log and the L2Advertisement or BGPAdvertisement of MetalLB), where the client's network does not route it to a node, or where a firewall drops it`;
+  const meant = all.flatMap(each => (each.port === port ? each.balancers : [])).find(address => isTypo(address, host));
+  if (meant !== undefined)
+    return `${host} is asked at port ${port}, and no list has it: the address that kubectl lists for that port is ${meant}`;
   if (own === undefined)
     return isOwn && other !== undefined ? `${port} is the port of ${other.name} at its cluster IP: at nodes it is ${other.nodePort}` : [];
   const what = `${port} is the node port of ${own.name}`;
@@ -126,6 +129,14 @@ const nodesInContainers =
 
 /** The host of the client itself. */
 export const isLocal = /^(?:localhost|127\.)/;
+
+/** One digit more, less or another. */
+function isTypo(address: string, asked: string): boolean {
+  const same = [...address].findIndex((character, at) => character !== asked[at]);
+  const rest = (text: string, skip: number): string => text.slice(Math.max(0, same) + skip);
+  const isSame = (left: number, right: number): boolean => rest(address, left) === rest(asked, right);
+  return address !== asked && (isSame(1, 0) || isSame(0, 1) || isSame(1, 1));
+}
 
 /** `web`, `web.shop` and longer ones, of `shop/web` or `web`. */
 function isNameOf(host: string, service: string): boolean {
