@@ -180,3 +180,22 @@ test('pasted text without ports gives no outcome, and says why in the trace of a
   const {findings} = reportRulesAlone(snapshot, {toolVersion: '0.0.0'}, traces => traces.filter(({service}) => service.name === 'web'));
   expect(findings).toEqual([expect.objectContaining({code: 'ST506', message: containing('show no port')})]);
 });
+
+test('a row of iptables -L that is cut before its port is no rule without one', async () => {
+  const listing = (end: string): string =>
+    [
+      'Chain KUBE-SERVICES (2 references)',
+      'target     prot opt source               destination',
+      `REJECT     tcp  --  0.0.0.0/0            10.96.1.9            /* shop/empty:http has no endpoints */${end}`,
+    ].join('\n');
+  const folder = mkdtempSync(join(tmpdir(), 'pasted-'));
+  const codes = async (end: string): Promise<readonly string[]> => {
+    writeFileSync(join(folder, 'rules.txt'), listing(end));
+    const {findings} = reportRulesAlone(await readBundle(join(folder, 'rules.txt')), {toolVersion: '0.0.0'}, traces => traces);
+    return findings.map(({code}) => code);
+  };
+  expect(await codes(' tcp dpt:80 reject-with icmp-port-unreachable')).not.toContain('ST506');
+  expect(await codes(' ADDRTYP')).not.toContain('ST506');
+  expect(await codes(' reject-with icmp-port-unreachable')).toContain('ST506');
+  rmSync(folder, {recursive: true});
+});
