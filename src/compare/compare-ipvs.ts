@@ -6,7 +6,6 @@ import {memberText} from '../parse/ipvs/ipset-save.ts';
 export interface ServerDifference {
   readonly expected: VirtualServer;
   readonly actual: VirtualServer;
-  readonly missing: readonly RealServer[];
   /** Real servers that accept connections and are not expected. One with weight 0 only waits for its last connections to end. */
   readonly extra: readonly RealServer[];
   /** Real servers with another weight, limit or forwarding method. */
@@ -20,7 +19,7 @@ export interface ServerDifference {
 export function compareServers(expected: VirtualServer, actual: VirtualServer): ServerDifference | null {
   const found = new Map(actual.realServers.map(real => [real.hostPort, real]));
   const wanted = new Map(expected.realServers.map(real => [real.hostPort, real]));
-  const missing = expected.realServers.filter(({hostPort}) => !found.has(hostPort));
+  const isMissing = expected.realServers.some(({hostPort}) => !found.has(hostPort));
   const extra = actual.realServers.filter(({hostPort, weight}) => weight > 0 && !wanted.has(hostPort));
   const changed = expected.realServers.flatMap(real => {
     const other = found.get(real.hostPort);
@@ -28,8 +27,8 @@ export function compareServers(expected: VirtualServer, actual: VirtualServer): 
   });
   const scheduling = expected.scheduler !== actual.scheduler || !sameFlags(schedulerFlags(expected), schedulerFlags(actual));
   const persistence = expected.persistence !== actual.persistence || !sameFlags(netmasks(expected), netmasks(actual));
-  if (missing.length + extra.length + changed.length === 0 && !scheduling && !persistence) return null;
-  return {expected, actual, missing, extra, changed, scheduling, persistence};
+  if (!isMissing && extra.length + changed.length === 0 && !scheduling && !persistence) return null;
+  return {expected, actual, extra, changed, scheduling, persistence};
 }
 
 function isAlike(a: RealServer, b: RealServer): boolean {

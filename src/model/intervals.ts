@@ -1,4 +1,3 @@
-import {countFirst} from './lists.ts';
 import {heldIn, once} from './once.ts';
 /** Sorted, disjoint ranges of whole numbers: addresses of one family, or ports. */
 export type Intervals = readonly (readonly [low: bigint, high: bigint])[];
@@ -90,7 +89,13 @@ export function sizeOf(intervals: Intervals): bigint {
   return intervals.reduce((sum, [low, high]) => sum + high - low + 1n, 0n);
 }
 
-/** The index of the first range that does not end below a value. */
+/** The index of the first range that does not end below a value; every condition on senders asks, so that a call for each step would count. */
 function firstNotBelow(intervals: Intervals, value: bigint): number {
-  return countFirst(intervals.length, index => (intervals[index]?.[1] ?? 0n) < value);
+  let [low, high] = [0, intervals.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((intervals[middle]?.[1] ?? 0n) < value) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }

@@ -35,7 +35,7 @@ const transport: Transport = {
 
 async function timeOf(wants: (file: string) => boolean): Promise<number> {
   const start = performance.now();
-  const read = await collectNode({name: 'node-a', addresses: [], labels: {}, pods: []}, transport, {
+  const read = await collectNode({name: 'node-a', addresses: [], pods: []}, transport, {
     ...{signal: new AbortController().signal, timeoutMs: 60_000, wants},
   });
   if (read.status !== 'read') throw new Error('the namespace could not be read');

@@ -39,7 +39,7 @@ const shortCuts: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   // Base rules are tried with one Service port of each shape.
   'analyze/outcomes/outcome-changes.ts': {onePerShape: 'ports => ports'},
   // The bytes of nft's JSON are compared with what kube-proxy's rules are expected to be printed as.
-  'parse/nftables/nft-json-bytes.ts': {
+  'parse/nftables/nft-json-chains.ts': {
     JsonChainCheck: `class {
       #names = [];
       chain(name) { this.#names.push(name); }

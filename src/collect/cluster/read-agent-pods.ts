@@ -111,7 +111,7 @@ function listPods(reader: ClusterReader, namespace: string, query: Readonly<Reco
 
 function withoutAgent(nodes: readonly string[], pods: readonly PodObject[]): readonly string[] {
   const byNode = podsByNode(pods);
-  return nodes.filter(name => agentsOn({name, addresses: [], labels: {}, pods: byNode.get(name) ?? []}).length === 0);
+  return nodes.filter(name => agentsOn({name, addresses: [], pods: byNode.get(name) ?? []}).length === 0);
 }
 
 export function podsByNode(pods: readonly PodObject[]): ReadonlyMap<string, readonly PodObject[]> {
@@ -138,7 +138,6 @@ export function nodeInfos(names: readonly string[], objects: readonly NodeObject
       addresses: (object?.status?.addresses ?? []).flatMap(({type, address}) =>
         type === undefined || address === undefined ? [] : [{type, address}],
       ),
-      labels: object?.metadata.labels ?? {},
       pods: byNode.get(name) ?? [],
       ...(problems[0] === undefined ? {} : {unlisted: problems[0].message}),
       ...(isUnlisted ? {isUnlisted: true as const} : {}),

@@ -24,7 +24,6 @@ export interface MissingFile {
 export interface NodeInfo {
   readonly name: string;
   readonly addresses: readonly {readonly type: string; readonly address: string}[];
-  readonly labels: Readonly<Record<string, string>>;
   /** Running pods in the node's host network, kube-proxy's first. Empty if pods were not listed. */
   readonly pods: readonly PodObject[];
   /** Why not all pods that were looked for could be listed. */

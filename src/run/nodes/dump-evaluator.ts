@@ -241,8 +241,7 @@ class NodeAhead {
     this.#lifetimeMs = lifetimeOf(nodeTimeout(run.flags['node-timeout']));
     // A failure to read them ends the run, or is a problem of it.
     Promise.all([proxyPods, chains]).then(
-      ([{pods}, chainsOfPort]) =>
-        this.#open({name, addresses: [], labels: {}, pods: podsByNode(pods ?? []).get(name) ?? []}, chainsOfPort !== null),
+      ([{pods}, chainsOfPort]) => this.#open({name, addresses: [], pods: podsByNode(pods ?? []).get(name) ?? []}, chainsOfPort !== null),
       () => {},
     );
   }

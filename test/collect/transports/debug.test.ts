@@ -6,7 +6,7 @@ import {debugPod, debugTransport, removeLeftovers, thisOwner} from '../../../src
 import {absent, FakeKubeApi} from './fake-kube-api.ts';
 
 const signal = new AbortController().signal;
-const node: NodeInfo = {name: 'node-a', addresses: [], labels: {}, pods: []};
+const node: NodeInfo = {name: 'node-a', addresses: [], pods: []};
 
 describe('debug', () => {
   test('creates a pod on the node that tolerates every taint, ends by itself and names its owner', async () => {

@@ -8,7 +8,7 @@ import {absent, FakeKubeApi, hostPod} from './fake-kube-api.ts';
 const signal = new AbortController().signal;
 
 function nodeWith(...pods: readonly PodObject[]): NodeInfo {
-  return {name: 'node-a', addresses: [], labels: {}, pods};
+  return {name: 'node-a', addresses: [], pods};
 }
 
 /** Where a command ends up. */

@@ -207,7 +207,7 @@ async function read(
   const api = createKubeApi(loadConnection({kubeconfig: server.kubeconfig}, {environment: {}}), {backoff: 1});
   onTestFinished(() => api.close());
   const transport: Transport = execTransport(api);
-  const infos = nodes.map((name): NodeInfo => ({name, addresses: [], labels: {}, pods: pods.filter(({spec}) => spec.nodeName === name)}));
+  const infos = nodes.map((name): NodeInfo => ({name, addresses: [], pods: pods.filter(({spec}) => spec.nodeName === name)}));
   const reading = (info: NodeInfo) => collectNode(info, transport, {signal, timeoutMs: 60_000});
   const collected: CollectedNode[] = [];
   if (inTurn) for (const info of infos) collected.push(await reading(info));

@@ -55,7 +55,7 @@ export function sshOptions(folder: string, key: string, known: string): readonly
 
 /** A node whose addresses are given, or 127.0.0.1. */
 export function nodeAt(address = '127.0.0.1', name = 'node-a'): NodeInfo {
-  return {name, addresses: [{type: 'InternalIP', address}], labels: {}, pods: []};
+  return {name, addresses: [{type: 'InternalIP', address}], pods: []};
 }
 
 export async function freePort(): Promise<number> {
