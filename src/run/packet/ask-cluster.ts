@@ -104,8 +104,11 @@ async function readNamed(api: KubeApi, flags: PacketFlags, reader: ClusterReader
     canonicalAddress(source) === null ? readPod(api, source, namespace ?? 'default') : [],
   ]);
   if (service !== null && reading.api.services === null) throw notRead(reading.problems.map(({message}) => message).join('; '));
-  const {namespaces: _, ...objects} = {...reading.api, pods, podsOf: new Set<string>()};
-  return all === null || services.length > 0 ? {...reading.api, ...objects} : {...objects, services: all};
+  const objects = {...reading.api, pods, podsOf: new Set<string>()};
+  if (all === null || services.length > 0) return objects;
+  // The Services of all namespaces were read, and none has the address.
+  const {namespaces: _, ...whole} = objects;
+  return {...whole, services: all};
 }
 
 /** The Services with this address, or with this node port. */
