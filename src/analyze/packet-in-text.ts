@@ -10,7 +10,7 @@ import {joinHostPort, type Address} from '../model/address.ts';
 import {bridgeOfOthers} from './services-in-rules/what-rules-say.ts';
 import {isUnhooked, servesNothing} from './iptables/excerpt.ts';
 import {holdsKubeProxy, isGap, mayNameInterface, withoutInterfaces, withoutRule} from './iptables/text-gaps.ts';
-import {type PacketOutcome, type PacketRules, type Walked, walkRules} from './packet-rules.ts';
+import {byLastRule, type PacketOutcome, type PacketRules, type Walked, walkRules} from './packet-rules.ts';
 import type {PartOfServers} from './ipvs/shown-servers.ts';
 import {effectText, rivalsOf, type Taker, takersOf, type UncalledChain, uncalledChains, uncalledNftChains} from './uncalled-chains.ts';
 
@@ -339,9 +339,8 @@ function whyUnbalanced({protocol, address, port, realServers}: VirtualServer): s
 
 /** The rule or the policy that stops a packet, in words. */
 function stoppedBy({policy, path}: PacketOutcome): {readonly by: string; readonly table: string | undefined} {
-  const last = path.at(-1);
   if (policy !== undefined) return {by: `by the policy of ${policy}`, table: policy.split('/', 1)[0]};
-  return {by: last === undefined ? '' : `by this rule of ${last.table}/${last.chain}: ${last.text}`, table: last?.table};
+  return {by: byLastRule(path), table: path.at(-1)?.table};
 }
 
 /** In nftables mode kube-proxy refuses packets to a Service port without endpoints, and drops them where none is on this node. */

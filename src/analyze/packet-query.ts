@@ -32,7 +32,7 @@ import {packetOf} from './outcomes/probes.ts';
 import {spaceText} from './outcomes/senders.ts';
 import {walkShown} from './packet-in-text.ts';
 import {type AskedEntry, explainUnserved} from './packet-service.ts';
-import {acrossBridge, type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
+import {acrossBridge, byLastRule, type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
 import {ipsetsOf} from './proxy-mode.ts';
 import {linkTo, lostMessages, stoppedTunnels} from './third-party/stopped-packets.ts';
 
@@ -481,9 +481,8 @@ function explainPing(outcome: PacketOutcome, {protocol, isClusterIP = false, des
 }
 
 function refusedBecause(why: string, {path, reason}: PacketOutcome): string {
-  const last = path.at(-1);
-  const by = reason ?? (last === undefined ? undefined : `by this rule of ${last.table}/${last.chain}: ${last.text}`);
-  return by === undefined ? why : `${why}; ${by}`;
+  const by = reason ?? byLastRule(path);
+  return by === '' ? why : `${why}; ${by}`;
 }
 
 /** Says of a packet to a cluster IP that no Service has, or has on another port, that it reaches nobody. */

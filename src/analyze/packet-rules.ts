@@ -29,6 +29,12 @@ export type PacketRules =
   | {readonly iptables: Ruleset; readonly nft: NftRuleset | null; readonly others?: readonly Ruleset[]}
   | {readonly iptables: null; readonly nft: NftRuleset; readonly others?: readonly Ruleset[]};
 
+/** Which rule ends a path, in words; empty for one without rules. */
+export function byLastRule(path: readonly RuleText[]): string {
+  const last = path.at(-1);
+  return last === undefined ? '' : `by this rule of ${last.table}/${last.chain}: ${last.text}`;
+}
+
 export interface Walked {
   readonly packet: Packet;
   readonly environment: Environment;

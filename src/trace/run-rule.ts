@@ -8,7 +8,6 @@ import type {Evaluation} from './look-up.ts';
 import {choose, elementsIn, matchConditions, numberOf} from './match-conditions.ts';
 import {verdictAction} from './nftables/lower-nft-rule.ts';
 import {askAddress, type Environment, type HookName, type Packet} from './packet.ts';
-import {allPorts} from './sender-space.ts';
 import type {Action, AssignedField, Condition, LoweredRule} from './rule-language.ts';
 
 /** A rule, and the place at which it runs. `R` is the type of rules on the path. */
@@ -205,12 +204,13 @@ function translate(run: RuleRun, action: NatAction, at: At): null {
   const {packet} = branch;
   const isOfSource = run.hook === 'postrouting' || run.hook === 'input';
   const isMasquerade = action.nat === 'masquerade' || action.nat === 'snat' || (action.nat === 'netmap' && isOfSource);
-  if (isMasquerade && sizeOf(portsToDraw(action).drawnPorts ?? allPorts) < fewPorts)
+  const ports = isMasquerade ? portsToDraw(action) : {};
+  if (ports.drawnPorts !== undefined && sizeOf(ports.drawnPorts) < fewPorts)
     return end(out, undecided(branch, `this rule has source ports for too few connections: ${run.rule.source.text}`));
   const bare = action.nat === 'redirect' ? bareInterface(run.environment, packet) : null;
   if (bare !== null)
     return end(out, {...branch, verdict: 'drop', reason: `REDIRECT sends them to an address of ${bare}, and the interface has none`});
-  const targets = isMasquerade ? sourcesOf(run, action, branch) : targetsOf(run, action, branch);
+  const targets = isMasquerade ? sourcesOf(run, action, branch, ports) : targetsOf(run, action, branch);
   if (targets === null)
     return end(out, undecided(branch, `the destination is unknown to which this rule sends it: ${run.rule.source.text}`));
   for (const {packet: sent, share} of targets.choices)
@@ -221,16 +221,15 @@ function translate(run: RuleRun, action: NatAction, at: At): null {
 }
 
 /** `rest`: the share for which a map has no key: the rule does not match. */
-function sourcesOf(run: RuleRun, action: NatAction, branch: Branch) {
+function sourcesOf(run: RuleRun, {to}: NatAction, branch: Branch, ports: Pick<Packet, 'drawnPorts'>) {
   const {packet} = branch;
-  const {to} = action;
   const given = to?.kind === 'map' ? choose(to.key, to.elements, evaluation(run, branch), true) : null;
   const constant = to?.kind === 'constant' ? [{value: to.text, share: 1}] : [{value: '', share: 1}];
   const choices = (given?.choices ?? constant).flatMap(({value, share}) => {
     const text = constantAddress(value.replace(/ .*/, ''), packet.source) ?? '';
     const sources = text === '' ? [{address: null, share: 1}] : newSources(text, packet, run.environment);
     return sources.map(({address, share: part}) => {
-      const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address}), ...portsToDraw(action)};
+      const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address}), ...ports};
       return {packet: changed, share: part * share};
     });
   });

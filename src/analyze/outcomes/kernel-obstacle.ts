@@ -191,9 +191,12 @@ export function markedWays(facts: NodeFacts, family: Family, ownMark: number): P
   if (asked !== true) return {};
   const ofMark = <T>(packet: Packet, find: (query: RouteQuery) => T | null): T | null => {
     const {mark, tos} = packet;
-    const {tos: _, ...usual} = routeQuery(packet);
-    const found = (mark & ~ownMark) === 0 && tos === undefined ? null : find(routeQuery(packet));
-    return found === null || find({...usual, mark: mark & ownMark}) !== null ? null : found;
+    if ((mark & ~ownMark) === 0 && tos === undefined) return null;
+    const query = routeQuery(packet);
+    const found = find(query);
+    if (found === null) return null;
+    const {tos: _, ...usual} = query;
+    return find({...usual, mark: mark & ownMark}) === null ? found : null;
   };
   return {
     obstacle: packet =>

@@ -5,7 +5,17 @@ import {entryText} from '../../model/service-port.ts';
 import {once} from '../../model/once.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {environmentOf, type BothWalks, describePathOutcome, hasSameEnds, isSameOutcome, type PathOutcome} from './environment.ts';
-import {type Probe, type Senders, probesFor, probedNodePortAddresses, entriesOf, entryAddresses, packetOf} from './probes.ts';
+import {
+  clientsOfOtherRanges,
+  type Probe,
+  type ProbeInput,
+  type Senders,
+  probesFor,
+  probedNodePortAddresses,
+  entriesOf,
+  entryAddresses,
+  packetOf,
+} from './probes.ts';
 import {type KnownSenders, sourceName, sourcesNamedIn} from './sources.ts';
 import {parseAddress, formatAddress} from '../../model/address.ts';
 import {anyPort} from '../../trace/side.ts';
@@ -101,9 +111,18 @@ function fromClientPort(probes: readonly Probe[], texts: readonly string[]): rea
   });
 }
 
-/** The probes of a Service port; from a port of clients where rules ask for it. */
-export function fromAskedPorts(probes: readonly Probe[], texts: readonly string[]): readonly Probe[] {
-  return texts.some(text => askedPorts(text).length > 0) ? fromClientPort(probes, texts) : probes;
+/**
+ * Packets that cover a Service port's rules, with clients that unexpected rules name, from a port of clients where these ask for it: `ranges`
+ * are texts of rules that allow clients, `others` those of all other rules.
+ */
+export function probesBeside(
+  {senders, ...input}: Omit<ProbeInput, 'clients'> & {readonly senders: () => KnownSenders},
+  {ranges, others}: {readonly ranges: readonly string[]; readonly others: readonly string[]},
+): readonly Probe[] {
+  const {item, context} = input;
+  const inside = sourcesNamedIn(others, context, senders).filter(({kind}) => kind !== 'outside');
+  const probes = probesFor({...input, clients: [...clientsOfOtherRanges(ranges, item.port, context), ...inside]});
+  return others.some(text => askedPorts(text).length > 0) ? fromClientPort(probes, others) : probes;
 }
 
 /** Of each condition of a rule on the source port, the ports of clients that it matches. */
@@ -289,6 +308,7 @@ export function effectOnOthers(
 }
 
 function affectedSpaces(packet: Packet, {family, facts}: NodeContext, {expected, actual}: BothWalks): readonly SenderSpace[] {
+  const usual = environmentOf(facts);
   const address = [addressesIn(facts.addresses, family), notOnTheWire(family)].reduce(subtract, allAddresses(family));
   const {classes, rest} = senderClasses({
     spaces: [{address, port: allPorts}],
@@ -299,7 +319,7 @@ function affectedSpaces(packet: Packet, {family, facts}: NodeContext, {expected,
     walk: (sender, note) => {
       const source = {family, value: sender.address, text: formatAddress(family, sender.address)};
       const sent: Packet = {...packet, source, sourcePort: sender.port, client: 'source'};
-      const environment = {...environmentOf(facts), sender: new SenderConditions(note)};
+      const environment = {...usual, sender: new SenderConditions(note)};
       return !isSameOutcome(expected(sent, environment), actual(sent, environment));
     },
   });

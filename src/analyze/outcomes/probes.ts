@@ -7,7 +7,7 @@ import {hostIP} from '../../model/node/node-facts.ts';
 import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
 import {type Environment, type Packet, untouched} from '../../trace/packet.ts';
-import {type KnownSenders, podInterface, type Source, sourceName, sourcesFor, sourcesNamedIn, usualSources} from './sources.ts';
+import {podInterface, type Source, sourceName, sourcesFor, usualSources} from './sources.ts';
 
 /** One packet to try on the expected and on the actual rules. */
 export interface Probe {
@@ -46,7 +46,7 @@ export function whose({source, entry, senders, direct}: Probe): string {
   return `packets from ${name} ${to}`;
 }
 
-interface ProbeInput {
+export interface ProbeInput {
   readonly item: ServedPort;
   readonly context: NodeContext;
   /** Endpoints whose own connections to the Service are to be tried. */
@@ -71,16 +71,6 @@ export function probesFor({item, context, hairpins, clients = []}: ProbeInput): 
     ...hairpins.flatMap(endpoint => hairpin(item, endpoint, context)),
     ...affinityProbes(item, probes),
   ];
-}
-
-/** The same, with clients that unexpected rules name: `ranges` are texts of rules that allow clients, `others` those of all other rules. */
-export function probesBeside(
-  {senders, ...input}: Omit<ProbeInput, 'clients'> & {readonly senders: () => KnownSenders},
-  {ranges, others}: {readonly ranges: readonly string[]; readonly others: readonly string[]},
-): readonly Probe[] {
-  const {item, context} = input;
-  const inside = sourcesNamedIn(others, context, senders).filter(({kind}) => kind !== 'outside');
-  return probesFor({...input, clients: [...clientsOfOtherRanges(ranges, item.port, context), ...inside]});
 }
 
 /** The entries' packets alone: one source that reaches each entry in the ordinary way. */

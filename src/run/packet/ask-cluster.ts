@@ -13,7 +13,7 @@ import type {ClusterRun} from '../cluster-run.ts';
 import {unlessAborted} from '../../collect/unless-aborted.ts';
 import {type NodeSourceFlags, nodeSource, withCiliumSettings} from '../nodes/node-source.ts';
 import {nodeAsker, nodesByAddress, notAmong, type PacketFlags, packetQuery, startNode} from './packet-flags.ts';
-import {addressesOf, parseServiceName} from '../scope/select-services.ts';
+import {hasAddress, parseServiceName} from '../scope/select-services.ts';
 import {notRead} from '../wrong-use.ts';
 
 interface PacketRun extends Pick<ClusterRun, 'cluster' | 'signal' | 'progress'> {
@@ -114,14 +114,15 @@ async function readNamed(api: KubeApi, flags: PacketFlags, reader: ClusterReader
 /** The Services with this address, or with this node port. */
 function servicesAt(all: readonly ServiceObject[], address: string, {port}: PacketFlags): readonly ServiceName[] {
   return all
-    .filter(service => hasAddress(service, address, Number(port)))
+    .filter(service => isAskedAt(service, address, Number(port)))
     .map(({metadata: {namespace = 'default', name}}) => ({namespace, name}));
 }
 
-function hasAddress(service: ServiceObject, address: string, port: number): boolean {
-  const {spec} = service;
-  const all = [...addressesOf(service), spec?.loadBalancerIP ?? ''];
-  return all.some(one => canonicalAddress(one) === address) || (spec?.ports ?? []).some(({nodePort}) => nodePort === port);
+function isAskedAt(service: ServiceObject, address: string, port: number): boolean {
+  const {loadBalancerIP = '', ports = []} = service.spec ?? {};
+  return (
+    hasAddress(service, address) || canonicalAddress(loadBalancerIP) === address || (ports ?? []).some(({nodePort}) => nodePort === port)
+  );
 }
 
 async function readPod(api: KubeApi, text: string, namespace: string): Promise<readonly PodObject[]> {

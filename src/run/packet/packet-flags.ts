@@ -26,7 +26,7 @@ import {tablesOf} from '../../trace/nftables/walk-nft-packet.ts';
 import {servicesInRules} from '../../analyze/services-in-rules/services-in-rules.ts';
 import type {NodeChoice} from '../scope/choose-nodes.ts';
 import {selectInRules} from '../scope/select-in-rules.ts';
-import {addressesOf, parseServiceName, splitPort} from '../scope/select-services.ts';
+import {hasAddress, parseServiceName, splitPort} from '../scope/select-services.ts';
 import {namespacedName} from '../../model/text.ts';
 import {escapeText} from '../../render/renderer.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
@@ -301,7 +301,7 @@ function isClusterIP(address: string, {api, nodes}: Snapshot): boolean {
 /** The range of cluster IPs that holds an address, where all Services and Nodes were read and none of them has it. */
 function unallocatedIn(address: string, {api}: Snapshot): string | undefined {
   if (api.services === null || api.nodes === null || api.namespaces !== undefined) return undefined;
-  if (api.services.some(service => addressesOf(service).some(one => canonicalAddress(one) === address))) return undefined;
+  if (api.services.some(service => hasAddress(service, address))) return undefined;
   const own = knownServiceRanges(api).filter(range => overlaps(address, [range]));
   return nodesInRanges(api, own).length === 0 ? own[0]?.text : undefined;
 }

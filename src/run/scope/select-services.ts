@@ -131,8 +131,13 @@ function isPort({name, port, nodePort}: ServicePortSpec, text: string | undefine
 /** Whatever its ports are. */
 function isAt(service: ServiceObject, {namespace, name, address}: WantedService): boolean {
   const {metadata} = service;
-  if (address !== undefined) return addressesOf(service).some(one => canonicalAddress(one) === address);
+  if (address !== undefined) return hasAddress(service, address);
   return metadata.name === name && (namespace === undefined || (metadata.namespace ?? 'default') === namespace);
+}
+
+/** Whether clients reach a Service at a canonical address. */
+export function hasAddress(service: ServiceObject, address: string): boolean {
+  return addressesOf(service).some(one => canonicalAddress(one) === address);
 }
 
 /** The addresses at which clients reach a Service, as they are written. */

@@ -21,12 +21,13 @@ export function iptablesChains(
   // Without a list of tables that has them too, those of iptables are taken as older than those of nftables.
   ageOf: (table: string) => number = () => Infinity,
 ): readonly HookedChain[] {
+  const walked = walkedChains(context.rules);
   return hooks.flatMap(({table, hook, name, priority}) => {
     const chain = context.rules.chain(table, name);
     if (chain === undefined) return [];
-    const walk = {...chainWalk(context, table), hook, priority};
+    const walk = {...chainWalk(context, table, walked), hook, priority};
     const policy = chain.policy === 'DROP' ? 'drop' : 'accept';
-    const pass = (branch: Branch): readonly ChainResult[] => walkBaseChain(walk, walkedChains(context.rules)(chain), policy, branch);
+    const pass = (branch: Branch): readonly ChainResult[] => walkBaseChain(walk, walked(chain), policy, branch);
     return [{hook, priority, isNat: table === 'nat', age: ageOf(table), walk: pass}];
   });
 }
@@ -53,8 +54,7 @@ function places(table: string, priority: number, names: readonly HookName[]): re
   return names.map(hook => ({table, hook, name: hook.toUpperCase(), priority}));
 }
 
-function chainWalk({rules, environment, limits}: WalkContext, table: string): ChainWalk {
-  const walked = walkedChains(rules);
+function chainWalk({rules, environment, limits}: WalkContext, table: string, walked: (chain: Chain) => WalkedChain): ChainWalk {
   return {
     table: {
       chain: name => {
@@ -89,7 +89,8 @@ const walkedChains = once((rules: ChainSource) =>
 
 /** Walks a packet through one chain by itself, whichever hook calls it. */
 export function walkIptablesChain(context: WalkContext, chain: Chain, packet: Packet): readonly ChainResult[] {
-  return walkChain(chainWalk(context, chain.table), walkedChains(context.rules)(chain), startBranch(packet));
+  const walked = walkedChains(context.rules);
+  return walkChain(chainWalk(context, chain.table, walked), walked(chain), startBranch(packet));
 }
 
 /** What IPVS does to a packet, on a path with rules of other kinds too (`NodeRule`); null if no virtual server matches. */

@@ -8,12 +8,12 @@ import {addressInside, parseCidr} from '../../../model/address.ts';
 import {partition} from '../../../model/lists.ts';
 import {type ChainSource, matchOptionOf, optionOf, type Rule} from '../../../model/ruleset.ts';
 import type {Packet} from '../../../trace/packet.ts';
-import {effectOnOthers, fromAskedPorts} from '../../outcomes/outcome-changes.ts';
+import {effectOnOthers, probesBeside} from '../../outcomes/outcome-changes.ts';
 import {endpointKinds} from '../../outcomes/compare-endpoints.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {environmentOf, isSameOutcome, walkOf} from '../../outcomes/environment.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
-import {entriesOf, packetOf, probedNodePortAddresses, probesBeside} from '../../outcomes/probes.ts';
+import {entriesOf, packetOf, probedNodePortAddresses} from '../../outcomes/probes.ts';
 import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
@@ -37,9 +37,7 @@ export function analyzePort(portCase: PortCase): readonly Symptom[] {
     ranges: extra.filter(isOfRanges).map(({text}) => text),
     others: extra.filter(rule => !isOfRanges(rule) && rule.target?.name !== 'KUBE-MARK-MASQ').map(({text}) => text),
   };
-  const all = extra.map(({text}) => text);
-  const beside = probesBeside({item, context, senders: portCase.senders, hairpins: hairpins(portCase)}, texts);
-  const probes = fromAskedPorts(beside, texts.others);
+  const probes = probesBeside({item, context, senders: portCase.senders, hairpins: hairpins(portCase)}, texts);
   const changesOutcome = comparePathOutcomes({
     item,
     symptoms,
@@ -49,7 +47,13 @@ export function analyzePort(portCase: PortCase): readonly Symptom[] {
   });
   findStaleEntries(portCase, symptoms);
   analyzeHealthCheck(portCase, symptoms);
-  const effect = () => effectOnOthers(all, () => [item], context, sides);
+  const effect = () =>
+    effectOnOthers(
+      extra.map(({text}) => text),
+      () => [item],
+      context,
+      sides,
+    );
   explainResidualDifferences({...portCase, symptoms, changesOutcome, effect});
   return symptoms.all;
 }

@@ -2,10 +2,10 @@ import {type NftPort, parseNftName} from '../../../expect/nftables/nft-names.ts'
 import type {PortObjects} from '../../../expect/nftables/port-objects.ts';
 import type {Endpoint} from '../../../model/endpoint.ts';
 import type {NftTable} from '../../../model/nft-ruleset.ts';
-import {effectOnOthers, fromAskedPorts} from '../../outcomes/outcome-changes.ts';
+import {effectOnOthers, probesBeside} from '../../outcomes/outcome-changes.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {endpointsByName, probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
-import {type Probe, probesBeside} from '../../outcomes/probes.ts';
+import type {Probe} from '../../outcomes/probes.ts';
 import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
@@ -27,8 +27,7 @@ export function analyzeNftPort(portCase: NftPortCase): readonly Symptom[] {
   const textsOf = (ofRanges: boolean): readonly string[] =>
     extra.flatMap(({rule}) => ((rule.chain === item.names.firewall) === ofRanges ? [rule.text] : []));
   const texts = {ranges: textsOf(true), others: textsOf(false)};
-  const beside = probesBeside({item, context, senders: portCase.senders, hairpins: changedEndpoints(portCase)}, texts);
-  const probes = fromAskedPorts(beside, texts.others);
+  const probes = probesBeside({item, context, senders: portCase.senders, hairpins: changedEndpoints(portCase)}, texts);
   const changesOutcome = comparePathOutcomes({
     item,
     symptoms,
