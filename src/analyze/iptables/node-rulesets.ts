@@ -14,24 +14,14 @@ export function readDumps(node: NodeDump): Dumps {
   const named = new Map<string, Ruleset>();
   const uncounted = new Set<string>();
   const contradictions = new Map<Family, string>();
-  for (const family of families) {
-    for (const file of iptablesFiles(family)) {
-      const content = node.read(file);
-      if (content === null) continue;
-      const ofFile: Backend | null = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : null;
-      const rulesets = parseDumps(content, family).map(ruleset => ({
-        ...ruleset,
-        backend: ofFile ?? ruleset.backend ?? backendOfTools(node, family, ruleset),
-      }));
-      if (rulesets.every(({isUncounted}) => isUncounted)) uncounted.add(file);
-      const contradicted = firstContradicted(rulesets);
-      if (contradicted !== undefined) contradictions.set(contradicted.family, whyContradictory(file, contradicted));
-      for (const ruleset of rulesets) {
-        const {backend} = ruleset;
-        if (backend !== null) named.set(`${ruleset.family} ${backend}`, ruleset);
-        const isFirst = !current.has(ruleset.family) || (ofFile === null && ruleset.backend === current.get(ruleset.family)?.backend);
-        if (isFirst) current.set(ruleset.family, ruleset);
-      }
+  for (const {file, ofFile, rulesets} of families.flatMap(family => readFiles(node, family))) {
+    if (rulesets.every(({isUncounted}) => isUncounted)) uncounted.add(file);
+    const contradicted = firstContradicted(rulesets);
+    if (contradicted !== undefined) contradictions.set(contradicted.family, whyContradictory(file, contradicted));
+    for (const ruleset of rulesets) {
+      const {family, backend} = ruleset;
+      if (backend !== null) named.set(`${family} ${backend}`, ruleset);
+      if (!current.has(family) || (ofFile === null && backend === current.get(family)?.backend)) current.set(family, ruleset);
     }
   }
   const both = families.flatMap(family => {
@@ -40,8 +30,8 @@ export function readDumps(node: NodeDump): Dumps {
     return nft === undefined || legacy === undefined ? [] : [{family, nft, legacy}];
   });
   for (const {family, nft, legacy} of both) {
-    const [own] = [nft, legacy].filter(holdsServices);
-    if (own !== undefined && !(holdsServices(nft) && holdsServices(legacy))) current.set(family, own);
+    const [own, ...others] = [nft, legacy].filter(holdsServices);
+    if (own !== undefined && others.length === 0) current.set(family, own);
   }
   for (const family of misprintsOf(new Map(current)).keys()) {
     const others = ['nft', 'legacy'].flatMap(backend => named.get(`${family} ${backend}`) ?? []);
@@ -49,6 +39,18 @@ export function readDumps(node: NodeDump): Dumps {
     if (other !== undefined) current.set(family, other);
   }
   return {current, both, uncounted, contradictions};
+}
+
+/** The files of a family, that of the default tools first. `ofFile`: the backend that was asked for by name. A file may hold both families. */
+function readFiles(node: NodeDump, family: Family) {
+  return iptablesFiles(family).flatMap(file => {
+    const content = node.read(file);
+    if (content === null) return [];
+    const ofFile: Backend | null = file.includes('-nft-') ? 'nft' : file.includes('-legacy-') ? 'legacy' : null;
+    const backendOf = (ruleset: Ruleset): Backend | null => ofFile ?? ruleset.backend ?? backendOfTools(node, family, ruleset);
+    const rulesets = parseDumps(content, family).map(ruleset => ({...ruleset, backend: backendOf(ruleset)}));
+    return [{file, ofFile, rulesets}];
+  });
 }
 
 /**

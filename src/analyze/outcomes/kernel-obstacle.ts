@@ -53,13 +53,12 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     return astrayText(astray, packet.destination);
   };
   return (packet, environment) => {
-    const {family, origin, source, destination} = packet;
+    const {family, origin, destination} = packet;
     if (family === 'IPv6' && isOff) return 'IPv6 is switched off on this node';
     if (isLocalRouteMissing(facts, destination))
       return `table local has no route to ${destination.text}, the address of the node, so the kernel does not take it for its own`;
     if (tracked !== null && tracked.count >= tracked.max && !packet.untracked && packet.connection === undefined)
       return `the table of tracked connections is full (nf_conntrack_max is ${tracked.max}), and the kernel drops packets of new ones`;
-    const query = routeQuery(packet);
     if (environment.isLocal(destination) === true)
       return origin === 'node' && isLoopbackDown(network)
         ? 'lo is down: the kernel drops what the node sends to itself'
@@ -67,27 +66,42 @@ export function kernelObstacle(facts: NodeFacts): NonNullable<Environment['obsta
     if (origin !== 'node') {
       const reason = forwarding(packet, environment);
       if (reason !== null || packet.virtual !== undefined) return reason;
-    } else if (family === 'IPv4' && isLoopback(source.text)) {
-      const route = routeOf(network, destination, query);
-      const dev = 'dev' in route ? route.dev : null;
-      const own =
-        dev === null ? '' : routesLoopback(network, dev) === false ? `, and so is that of ${dev}` : `; that of ${dev} was not read`;
-      if (sysctlNumber(network, 'net.ipv4.conf.all.route_localnet') === 0 && routesLoopback(network, dev) !== true)
-        return `the kernel sends nothing from a loopback address to another node or pod (net.ipv4.conf.all.route_localnet is 0${own})`;
+    } else {
+      const reason = loopbackObstacle(network, packet);
+      if (reason !== null) return reason;
     }
     askRulePorts(network, packet, environment);
-    const route = routeOf(network, destination, query);
-    if (route.kind === 'unreachable') return `the node has no route to ${destination.text}`;
-    if (route.kind === 'local' && packet.connection?.direction === 'reply' && environment.isLocal(destination) === false)
-      return `a route takes ${destination.text} for an address of the node (${route.dev}), which keeps the reply`;
-    const way = downWay(network, destination, query);
-    if (way?.isOneOfSeveral === false && way.isSilent !== true) return `${way.dev}, which leads to ${destination.text}, has no carrier`;
-    const down = isPodHere(facts, destination) ? downPodLinks(facts, [destination]) : [];
-    const gateway = down.length === 0 ? null : gatewayInPlaceOfLink(facts, destination, query);
-    if (gateway !== null)
-      return `the node sends what is for ${destination.text}, a pod of its own, to the default gateway ${gateway}, while an interface of pods is down (${someOf(down)})`;
-    return asAstray(packet, environment);
+    return wayObstacle(facts, packet, environment) ?? asAstray(packet, environment);
   };
+}
+
+/** The node's own packets from 127.0.0.0/8 leave by an interface that is told to route them. IPv6 has no such switch. */
+function loopbackObstacle(network: NetworkFacts, packet: Packet): string | null {
+  if (packet.family !== 'IPv4' || !isLoopback(packet.source.text)) return null;
+  const route = routeOf(network, packet.destination, routeQuery(packet));
+  const dev = 'dev' in route ? route.dev : null;
+  if (sysctlNumber(network, 'net.ipv4.conf.all.route_localnet') !== 0 || routesLoopback(network, dev) === true) return null;
+  const isOff = dev !== null && routesLoopback(network, dev) === false;
+  const own = dev === null ? '' : isOff ? `, and so is that of ${dev}` : `; that of ${dev} was not read`;
+  return `the kernel sends nothing from a loopback address to another node or pod (net.ipv4.conf.all.route_localnet is 0${own})`;
+}
+
+/** Why no interface takes a packet to its destination. */
+function wayObstacle(facts: NodeFacts, packet: Packet, environment: Environment): string | null {
+  const {network} = facts;
+  const {destination} = packet;
+  const query = routeQuery(packet);
+  const route = routeOf(network, destination, query);
+  if (route.kind === 'unreachable') return `the node has no route to ${destination.text}`;
+  if (route.kind === 'local' && packet.connection?.direction === 'reply' && environment.isLocal(destination) === false)
+    return `a route takes ${destination.text} for an address of the node (${route.dev}), which keeps the reply`;
+  const way = downWay(network, destination, query);
+  if (way?.isOneOfSeveral === false && way.isSilent !== true) return `${way.dev}, which leads to ${destination.text}, has no carrier`;
+  const down = isPodHere(facts, destination) ? downPodLinks(facts, [destination]) : [];
+  const gateway = down.length === 0 ? null : gatewayInPlaceOfLink(facts, destination, query);
+  if (gateway !== null)
+    return `the node sends what is for ${destination.text}, a pod of its own, to the default gateway ${gateway}, while an interface of pods is down (${someOf(down)})`;
+  return null;
 }
 
 /** Other senders may have other routes. */

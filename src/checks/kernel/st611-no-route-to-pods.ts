@@ -4,7 +4,7 @@ import {asksUplinkFor, downTunnel, isLocalRouteMissing, isLoopbackDown} from '..
 import {hostIP, isIPv6Off, isTakenBy, missingTable, routeOf, sysctlNumber, type Vxlan} from '../../model/node/node-facts.ts';
 import type {Observation} from '../../model/finding.ts';
 import {groupBy, partition} from '../../model/lists.ts';
-import {commandLine, plural, someOf} from '../../model/text.ts';
+import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check.ts';
 import {check} from '../catalog.ts';
 import {run} from '../commands/commands.ts';
@@ -67,7 +67,20 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
   }
   // Rules may refuse packets of the node's own alone.
   const lost = unroutedPods(context, family, ({kind}, address) => kind === 'unreachable' && !isForwardedTo(context, address));
-  const routeGet = (found: readonly Unrouted[]) => commandLine`ip route get ${found[0]?.addresses[0] ?? ''}`;
+  yield* toUnreachable(context, family, lost);
+  yield* ledElsewhere(context, family);
+  yield* inDoubt(context, family);
+  yield* refusedByRules(context, family, lost.length > 0);
+  yield* toServices(context, family);
+  yield* byDefaultGateway(context, family);
+}
+
+function routeGet(found: readonly Unrouted[]): CommandLine | null {
+  return commandLine`ip route get ${found[0]?.addresses[0] ?? ''}`;
+}
+
+/** What no route leads to. */
+function* toUnreachable(context: NodeCheckContext, family: Family, lost: readonly Unrouted[]): Iterable<Observation> {
   if (lost.length > 0)
     yield {
       message: `no route leads to endpoints on ${nodesIn(lost)}: what Services send there is lost.`,
@@ -79,6 +92,10 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       message: `no route leads to ${nodesIn(nodes)}: what Services send there, to endpoints in the network of the node, is lost, and so are the answers to it.`,
       ...run(routeGet(nodes)),
     };
+}
+
+/** What routes lead to another place than where it is. */
+function* ledElsewhere(context: NodeCheckContext, family: Family): Iterable<Observation> {
   for (const {to, found} of misledPods(context, family))
     yield {
       variant: 'led-elsewhere',
@@ -103,6 +120,10 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       ...run(commandLine`ip route show dev ${dev}`, commandLine`ip link show ${loose[0] ?? dev}`),
     };
   }
+}
+
+/** What may not arrive, and what leaves by an interface that is down. */
+function* inDoubt(context: NodeCheckContext, family: Family): Iterable<Observation> {
   for (const {node, addresses, hop, isOneOfSeveral} of podsBehindStrangers(context, family))
     yield {
       severity: 'warning',
@@ -130,6 +151,10 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       ...run(commandLine`ip route get ${addresses[0] ?? ''}`, commandLine`ip link show ${dev}`),
     };
   }
+}
+
+/** What policy routing refuses or leads astray; `isLost` if pods have no route at all. */
+function* refusedByRules(context: NodeCheckContext, family: Family, isLost: boolean): Iterable<Observation> {
   const missing = missingTable(context.facts.network, family);
   if (missing !== null)
     yield {
@@ -140,13 +165,13 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
     };
   const [marked, refused] = partition(refusedPods(context, family), ({mark}) => mark !== 0);
   const [first] = refused;
-  if (lost.length === 0 && first !== undefined)
+  if (!isLost && first !== undefined)
     yield {
       variant: 'refused-by-routing-rules',
       message: `the routing rules of the node refuse packets from ${someOf(refused.map(({from}) => from))} to ${first.to} (unreachable, blackhole or prohibit): what Services send there from ${refused.length === 1 ? 'it' : 'them'} is lost, or the answers are.`,
       ...run(commandLine`ip rule show`, commandLine`ip route get ${first.to} from ${first.from} iif ${first.iif}`),
     };
-  for (const {to, mark} of lost.length + refused.length === 0 ? marked : [])
+  for (const {to, mark} of isLost || refused.length > 0 ? [] : marked)
     yield {
       variant: 'refused-by-routing-rules',
       message: `the routing rules of the node refuse packets with the mark 0x${mark.toString(16)}, by which kube-proxy marks what it masquerades, to ${to} (unreachable, blackhole or prohibit): what comes from outside through node ports and load balancers, and each pod that reaches itself by a Service, is lost.`,
@@ -161,6 +186,10 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
       remedy: 'Nothing, if these are bans. Otherwise delete them.',
       ...run(commandLine`ip route show table all`, commandLine`ip rule show`),
     };
+}
+
+/** Services that the node's own processes cannot ask. */
+function* toServices(context: NodeCheckContext, family: Family): Iterable<Observation> {
   const {unrouted, severity} = unroutedServices(context, family);
   const [address] = unrouted;
   if (address !== undefined)
@@ -172,6 +201,10 @@ function* lostPackets(context: NodeCheckContext, family: Family): Iterable<Obser
         'Add a default route, or a route to the range of these addresses by any interface that is up. Where it leads does not matter: kube-proxy sends the packets to an endpoint.',
       ...run(commandLine`ip route get ${address}`, commandLine`ip route show table all`),
     };
+}
+
+/** What is for pods and goes to the default gateway. */
+function* byDefaultGateway(context: NodeCheckContext, family: Family): Iterable<Observation> {
   const usual = defaultRoute(context, family);
   if (usual === null) return;
   const cut = podsWithoutLink(context, family, usual.isUsual);

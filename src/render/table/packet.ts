@@ -106,53 +106,59 @@ function askedText({query, outcomes}: Pick<PacketAnswer, 'query' | 'outcomes'>):
 }
 
 function packetTree({nodes, query, outcomes, senders, haveSameSenders, tracked}: AnswerGroup, style: Style, width: number): string {
+  const [node = ''] = nodes.map(escapeText);
   const hasLines = outcomes.some(({path, onward}) => [...path, ...(onward?.path ?? [])].some(rule => dumpLine(rule) > 0));
-  const lineNumbers = nodes.length > 1 && hasLines ? ` (line numbers of ${escapeText(nodes[0] ?? '')})` : '';
+  const lineNumbers = nodes.length > 1 && hasLines ? ` (line numbers of ${node})` : '';
   const head = `${style.bold(nodeList(nodes))}${lineNumbers}:`;
   const asked = `${askedText({query, outcomes})}  ${answerText({outcomes, tracked}, style)}`;
-  const lines = [...wrap(`${head} ${asked}`, width, '')];
   const stepsOf = (path: readonly RuleText[]): readonly string[] =>
     path.map((rule, at) => stepLines(rule, path[at + 1], {style, width: width - 2}).join('\n'));
   const paths = outcomes.map(({path}) => stepsOf(path));
   const {before, after} = commonSteps(paths);
-  const put = (steps: readonly string[], stem: string): void => {
-    for (const line of steps.flatMap(step => step.split('\n'))) lines.push(stem + line);
-  };
-  put(paths[0]?.slice(0, before) ?? [], '│ ');
+  const [first = []] = paths;
   // Outcomes often go on to the same nodes.
   const walked = new Map<string, string>();
-  for (const [index, outcome] of outcomes.entries()) {
-    const last = index === outcomes.length - 1;
-    const {probability, reason, onward, policy, verdict} = outcome;
-    const chance = probability > 0.999999 ? '' : `${percent(probability)} `;
-    const cause =
-      reason ?? (policy === undefined || verdict !== 'drop' ? undefined : `no rule accepts it, and the policy of ${policy} is DROP`);
-    const why = cause === undefined ? '' : `: ${escapeText(cause)}`;
-    const stem = last ? '  ' : '│ ';
-    const said = wrap(`${chance}${outcomeText(outcome, style)}${why}`, width - 3, '');
-    lines.push(...said.map((text, at) => (at > 0 ? `${stem} ${text}` : `${last ? '└─' : '├─'} ${text}`)));
+  const branches = outcomes.flatMap((outcome, index) => {
+    const {onward} = outcome;
+    const isLast = index === outcomes.length - 1;
+    const stem = isLast ? '  ' : '│ ';
+    const [said = '', ...more] = wrap(`${shareText(outcome)}${outcomeText(outcome, style)}${whyText(outcome)}`, width - 3, '');
+    const lines = [`${isLast ? '└─' : '├─'} ${said}`, ...more.map(text => `${stem} ${text}`)];
     const own = paths[index] ?? [];
-    put(own.slice(before, own.length - after), stem);
-    if (onward === undefined) continue;
+    lines.push(...stemmed(own.slice(before, own.length - after), stem));
+    if (onward === undefined) return lines;
     const where = `on ${escapeText(onward.node)}`;
-    const steps = stepsOf(onward.path ?? []);
-    const isSame = steps.length > 1 && walked.get(onward.node) === steps.join('\n');
-    walked.set(onward.node, steps.join('\n'));
-    if (onward.path === null) lines.push(`${stem}  ${where}: its rules were not walked (--node names both)`);
-    else lines.push(`${stem}  ${style.bold(`${where}:`)}${isSame ? ' the rules above' : ''}`);
-    if (!isSame) put(steps, stem);
-  }
-  if (after > 0) {
-    lines.push(
-      `  on ${nodes.length > 1 ? 'each of these nodes' : escapeText(nodes[0] ?? '')}, ${outcomes.length === 2 ? 'both' : `all ${outcomes.length}`} then pass:`,
-    );
-    put(paths[0]?.slice(-after) ?? [], '  ');
-  }
-  const where = haveSameSenders ? '' : ` on ${escapeText(nodes[0] ?? '')}`;
+    if (onward.path === null) return [...lines, `${stem}  ${where}: its rules were not walked (--node names both)`];
+    const steps = stepsOf(onward.path);
+    const text = steps.join('\n');
+    const isSame = steps.length > 1 && walked.get(onward.node) === text;
+    walked.set(onward.node, text);
+    return [...lines, `${stem}  ${style.bold(`${where}:`)}${isSame ? ' the rules above' : ''}`, ...(isSame ? [] : stemmed(steps, stem))];
+  });
+  const each = `on ${nodes.length > 1 ? 'each of these nodes' : node}, ${outcomes.length === 2 ? 'both' : `all ${outcomes.length}`} then pass:`;
+  const where = haveSameSenders ? '' : ` on ${node}`;
   const others = haveSameSenders ? '' : '; on the other nodes for others (-v shows those of each)';
-  if (tracked !== undefined) lines.push(...wrap(style.yellow(escapeText(tracked.text)), width, '  '));
-  if (senders !== undefined) lines.push(...wrap(`holds${where} for packets from ${senders}${others}`, width, '  '));
-  return lines.join('\n');
+  return [
+    ...wrap(`${head} ${asked}`, width, ''),
+    ...stemmed(first.slice(0, before), '│ '),
+    ...branches,
+    ...(after > 0 ? [`  ${each}`, ...stemmed(first.slice(-after), '  ')] : []),
+    ...(tracked === undefined ? [] : wrap(style.yellow(escapeText(tracked.text)), width, '  ')),
+    ...(senders === undefined ? [] : wrap(`holds${where} for packets from ${senders}${others}`, width, '  ')),
+  ].join('\n');
+}
+
+function stemmed(steps: readonly string[], stem: string): readonly string[] {
+  return steps.flatMap(step => step.split('\n').map(line => stem + line));
+}
+
+function shareText({probability}: Outcome): string {
+  return probability > 0.999999 ? '' : `${percent(probability)} `;
+}
+
+function whyText({reason, policy, verdict}: Outcome): string {
+  if (reason !== undefined) return `: ${escapeText(reason)}`;
+  return policy === undefined || verdict !== 'drop' ? '' : `: no rule accepts it, and the policy of ${escapeText(policy)} is DROP`;
 }
 
 /** How many steps all of several paths have in common at their beginning and, behind at least one of their own, at their end. */
