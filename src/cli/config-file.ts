@@ -3,6 +3,7 @@ import process from 'node:process';
 import {readTextFile} from '../collect/text-file.ts';
 import {isObject} from '../parse/attempt.ts';
 import {errorText} from '../model/text.ts';
+import {readFlags} from './command-line.ts';
 import type {CommandSpec, FlagSpec} from './complete/command-spec.ts';
 import {closest, wrongUse} from '../run/wrong-use.ts';
 
@@ -22,10 +23,10 @@ export async function withConfig(args: readonly string[], specs: () => Promise<r
   // Most who run a command have no such file, and need no parser for it.
   const {readYaml} = await import('../parse/yaml-text.ts');
   const {common, own} = settingsOf(file, () => readYaml(text), {id, commands});
+  const given = readFlags(rest, command.flags);
   const flags = Object.entries({...common, ...own}).flatMap(([name, value]) => {
     const flag = command.flags[name];
-    if (flag === undefined || isGiven(flag, rest, command)) return [];
-    return wordsOf(flag, value, file);
+    return flag === undefined || flag === given.pending || given.flags.has(name) ? [] : wordsOf(flag, value, file);
   });
   return [id, ...flags, ...rest];
 }
@@ -93,19 +94,6 @@ function wordsOf(flag: FlagSpec, value: unknown, file: string): readonly string[
   if (!values.every(isText))
     throw unusable(file, `${flag.name} must be ${flag.multiple === true ? 'a value or a list of values' : 'a value'}`);
   return values.map(one => `${name}=${one}`);
-}
-
-/** Whether the command line has the flag: by its name, by its letter, or among several letters (`-Ao json`). */
-function isGiven({name, char, allowNo}: FlagSpec, args: readonly string[], {flags}: CommandSpec): boolean {
-  const end = args.indexOf('--');
-  const takesValue = new Set(Object.values(flags).flatMap(flag => (flag.type === 'option' && flag.char !== undefined ? [flag.char] : [])));
-  return args.slice(0, end < 0 ? undefined : end).some(word => {
-    if (word.startsWith('--')) return [`--${name}`, ...(allowNo === true ? [`--no-${name}`] : [])].includes(word.replace(/=.*$/s, ''));
-    if (!word.startsWith('-') || char === undefined) return false;
-    const letters = [...word.slice(1)];
-    const last = letters.findIndex(letter => takesValue.has(letter));
-    return letters.slice(0, last < 0 ? undefined : last + 1).includes(char);
-  });
 }
 
 function unusable(file: string, why: string): Error {

@@ -2,7 +2,7 @@ import process from 'node:process';
 import {stripVTControlCharacters} from 'node:util';
 import {Errors, handle, run, settings} from '@oclif/core';
 import {wrapLines} from '../render/renderer.ts';
-import {wordForCommand} from './command-line.ts';
+import {type valueFlags, wordForCommand} from './command-line.ts';
 import {commandSpecs} from './complete/command-spec.ts';
 import {withConfig} from './config-file.ts';
 import {oclifOptions} from './oclif-options.ts';
@@ -14,7 +14,7 @@ interface CommandLine {
   /** What follows the executable's name. */
   readonly argv: readonly string[];
   readonly commands: readonly string[];
-  readonly flagsWithValue: readonly string[];
+  readonly flagsWithValue: typeof valueFlags;
   readonly bin: string;
 }
 

@@ -1,7 +1,11 @@
 import {describe, expect, test} from 'vitest';
 import {withCommand, wordForCommand} from '../../src/cli/command-line.ts';
 
-const rewrite = (line: string): string => withCommand(words(line), ['check', 'explain', 'trace'], ['-n', '--namespace', '-o']).join(' ');
+const flags = {
+  namespace: {name: 'namespace', char: 'n', type: 'option'},
+  output: {name: 'output', char: 'o', type: 'option'},
+} as const;
+const rewrite = (line: string): string => withCommand(words(line), ['check', 'explain', 'trace'], flags).join(' ');
 const words = (line: string): string[] => line.split(' ').filter(Boolean);
 
 describe('a first word that is not a command', () => {
@@ -77,5 +81,5 @@ test.each([
   ['-- chekc', null],
   ['', null],
 ])('the word in the position of the command: %s', (line, expected) => {
-  expect(wordForCommand(words(line), ['check', 'trace'], ['-n'])).toBe(expected);
+  expect(wordForCommand(words(line), ['check', 'trace'], flags)).toBe(expected);
 });

@@ -1,4 +1,4 @@
-import {pushTo} from '../../model/lists.ts';
+import {firstWord, type GivenFlags, readFlags} from '../command-line.ts';
 import type {ArgumentParts, CommandSpec, FlagSpec} from './command-spec.ts';
 
 export interface Candidate {
@@ -112,69 +112,19 @@ function matching(typed: string, candidates: readonly Candidate[]): Completion {
 }
 
 /** An incomplete command line: the words before the one being typed. */
-export interface CommandWords {
+export interface CommandWords extends GivenFlags {
   /** Undefined until there is a word that is neither a flag nor a flag's value. */
   readonly command: CommandSpec | undefined;
-  /** By long name; a switch has the value `true`. */
-  readonly flags: ReadonlyMap<string, readonly string[]>;
-  readonly args: readonly string[];
-  /** The flag whose value is being typed. */
-  readonly pending: FlagSpec | undefined;
-  /** No flags follow after `--`. */
-  readonly onlyArgs: boolean;
 }
 
 /** Reads the words like the program itself: a first word that is not a command is a Service to trace. */
 function readWords(words: readonly string[], commands: readonly CommandSpec[]): CommandWords {
   const all = Object.assign({}, ...commands.map(({flags}) => flags)) as Readonly<Record<string, FlagSpec>>;
-  const at = firstArgument(words, all);
-  if (at === undefined) return {command: undefined, ...readRest(words, all)};
+  const at = firstWord(words, all);
+  if (at === undefined) return {command: undefined, ...readFlags(words, all)};
   const named = commands.find(({id}) => id === words[at]);
   const command = named ?? commands.find(({id}) => id === 'trace');
-  return {command, ...readRest(named === undefined ? words : words.toSpliced(at, 1), command?.flags ?? all)};
-}
-
-function firstArgument(words: readonly string[], flags: Readonly<Record<string, FlagSpec>>): number | undefined {
-  for (let at = 0; at < words.length; at++) {
-    const word = words[at] ?? '';
-    if (word === '--') return undefined;
-    if (!word.startsWith('-')) return at;
-    if (flagOf(word, flags)?.takesNext) at++;
-  }
-  return undefined;
-}
-
-function readRest(words: readonly string[], specs: Readonly<Record<string, FlagSpec>>): Omit<CommandWords, 'command'> {
-  const flags = new Map<string, string[]>();
-  const args: string[] = [];
-  let pending: FlagSpec | undefined;
-  let onlyArgs = false;
-  const give = (name: string, value: string): void => void pushTo(flags, name, value);
-  for (const word of words) {
-    const flag = onlyArgs || pending !== undefined ? undefined : flagOf(word, specs);
-    if (pending !== undefined) {
-      give(pending.name, word);
-      pending = undefined;
-    } else if (onlyArgs || (flag === undefined && !word.startsWith('-'))) args.push(word);
-    else if (word === '--') onlyArgs = true;
-    else if (flag?.takesNext) pending = flag.spec;
-    else if (flag !== undefined) give(flag.spec.name, flag.value);
-  }
-  return {flags, args, pending, onlyArgs};
-}
-
-/** Undefined for a word that is not a flag, and for an unknown flag. `takesNext`: the next word is its value. */
-function flagOf(word: string, specs: Readonly<Record<string, FlagSpec>>) {
-  const [, dashes = '', name = '', value] = /^(--?)([^=]+)(?:=(.*))?$/s.exec(word) ?? [];
-  if (dashes === '') return undefined;
-  const spec =
-    dashes === '--'
-      ? (specs[name] ?? specs[name.replace(/^no-/, '')])
-      : Object.values(specs).find(({char}) => char !== undefined && name.startsWith(char));
-  if (spec === undefined) return undefined;
-  if (spec.type === 'boolean') return {spec, value: 'true', takesNext: false};
-  const attached = dashes === '-' && name.length > 1 ? name.slice(1) : value;
-  return {spec, value: attached ?? '', takesNext: attached === undefined};
+  return {command, ...readFlags(named === undefined ? words : words.toSpliced(at, 1), command?.flags ?? all)};
 }
 
 /** Values that can be looked up, or are left to the shell. */
