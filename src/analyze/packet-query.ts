@@ -263,16 +263,19 @@ function causeOf({path, policy}: Outcome): string {
   return policy === undefined ? `"${path.at(-1)?.text ?? ''}"` : `the policy of ${policy}`;
 }
 
-/** Why the kernel may not find the neighbor of a packet that leaves: rules drop what asks for it. Asked once for each interface. */
+/** Why the kernel may not find the neighbor of a packet that leaves: rules drop what asks for it, or for the node. Asked once for each interface. */
 const neighborDoubt = once((node: PacketNode) => {
   const {facts} = node;
   const own = parseAddress(hostIP(facts, 'IPv6') ?? '');
   const side = sideOf(node);
   const known = new Map<string, string | null>();
   const ask = (dev: string, neighbor: Address): string | null => {
-    const lost = own === null ? undefined : lostMessages(side, dev, {own, neighbor}).find(({isToSend}) => isToSend);
+    const [lost] = own === null ? [] : lostMessages(side, dev, {own, neighbor}).toSorted((a, b) => Number(b.isToSend) - Number(a.isToSend));
     if (lost === undefined) return null;
-    return `${causeOf(lost.stop)} drops ${lost.text}: by ${dev} the kernel finds only neighbors that it has permanent entries for`;
+    const found = lost.isToSend
+      ? 'the kernel finds only neighbors that it has permanent entries for'
+      : 'the node is found only by neighbors that know it from its packets, or have permanent entries for it';
+    return `${causeOf(lost.stop)} drops ${lost.text}: by ${dev} ${found}`;
   };
   return ({family, destination}: Packet): ReturnType<NonNullable<Environment['doubtedWay']>> => {
     const [link] = family === 'IPv6' && node.shown === undefined ? linkTo(facts, side, destination) : [];

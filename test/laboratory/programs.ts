@@ -1060,6 +1060,16 @@ ip neigh add 172.18.0.12 lladdr 02:00:00:00:00:12 dev br0 nud permanent`),
     load: [sh('ip link add docker0 type bridge; ip link set docker0 up; ip addr add 10.244.12.1/25 dev docker0')],
     isIPv4Only: true,
   },
+  // Of two equal routes the first counts.
+  {
+    name: 'docker-network-of-nodes',
+    load: [
+      sh('ip link add br-1 type bridge; ip link set br-1 up; ip addr add 172.18.0.254/16 dev br-1'),
+      rules('nat', '-A POSTROUTING -s 172.18.0.0/16 ! -o br-1 -j MASQUERADE'),
+      rules('filter', '-A FORWARD -i br-1 ! -o br-1 -j DROP'),
+    ],
+    ...{isIPv4Only: true, ...decided},
+  },
   {
     name: 'snat-to-vip-of-subnet',
     load: [

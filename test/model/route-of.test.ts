@@ -56,6 +56,18 @@ describe('with the usual rules', () => {
     expect(lookUp('198.51.100.1', facts(both))).toMatchObject({dev: 'eth0'});
   });
 
+  test('of equal routes the first counts, over IPv4, unless it has no carrier', () => {
+    const network = (dev: string, to = '192.0.2.0/24', flags: readonly string[] = []) => ({dst: to, dev, scope: 'link', flags});
+    expect(lookUp('192.0.2.7', facts([network('eth0'), network('br-1')]))).toMatchObject({dev: 'eth0'});
+    expect(lookUp('192.0.2.7', facts([network('br-1', '192.0.2.0/24', ['linkdown']), network('eth0')]))).toEqual({kind: 'unknown'});
+    const both = ['eth0', 'br-1'].map(dev => network(dev, '2001:db8::/64'));
+    expect(
+      lookUp('2001:db8::7', {...facts(both), policyRules: {IPv4: null, IPv6: parsePolicyRules(JSON.stringify(usualRules), 'IPv6')}}),
+    ).toEqual({
+      kind: 'unknown',
+    });
+  });
+
   test('several next hops are one interface, or unknown', () => {
     const via = (...devices: readonly string[]) =>
       facts([{dst: 'default', nexthops: devices.map((dev, at) => ({dev, gateway: `10.0.0.${at}`}))}]);

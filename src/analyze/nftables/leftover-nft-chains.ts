@@ -61,14 +61,10 @@ export function mergeEmptyChains({context, ports}: ExpectedTable, symptoms: read
   return [whole, ...symptoms.filter(symptom => !broken.includes(symptom))];
 }
 
-/**
- * Tables that see packets outside the path of a walk (bridges, ARP) and may drop them. Their effect on packets of Services is not
- * evaluated, which is reported.
- */
+/** Tables of ARP that may drop it. Their effect on packets of Services is not evaluated, which is reported. */
 export function unwalkedChains({tables}: NftRuleset, family: Family): readonly Symptom[] {
   return [...tables.values()].flatMap(table => {
-    const isWalked = table.family !== 'bridge' && table.family !== 'arp';
-    const chains = table.dormant || isWalked ? [] : table.baseChains;
+    const chains = table.dormant || table.family !== 'arp' ? [] : table.baseChains;
     // Which chain calls which does not matter, since none of them is followed.
     const stopping =
       chains.length === 0 ? [] : [...table.chains.values()].flatMap(chain => chain.rules().filter(({body}) => stops.test(body)));

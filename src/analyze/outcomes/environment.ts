@@ -289,7 +289,7 @@ function behind(facts: NodeFacts, isWanted: (name: string) => boolean, family: F
   const main = mainRoutes(facts.network, family);
   if (main === null) return null;
   let found: Intervals = [];
-  for (const {to, hops} of main.toSorted((a, b) => a.to.prefix - b.to.prefix || b.metric - a.metric)) {
+  for (const {to, hops} of main.toReversed().toSorted((a, b) => a.to.prefix - b.to.prefix || b.metric - a.metric)) {
     const range = parseInterval(to.text);
     if (range === null) continue;
     const network: Intervals = [[range.low, range.high]];

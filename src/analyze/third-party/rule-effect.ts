@@ -164,11 +164,12 @@ function undetermined(
   {doubt, path, reason, policy, isUnrouted}: ConnectionOutcome,
   {probe, alone}: WalkedProbe,
   effectCase: EffectCase,
+  who = whose(probe),
 ): Effect | null {
   const causes = isUnrouted === true ? steers : decides;
   const rule = doubt ?? path.findLast(one => reason !== undefined && !effectCase.isOwn(one) && causes(one)) ?? path.at(-1);
   if (alone.undecided > 0 || (doubt === undefined && effectCase.isCut)) return null;
-  const detail = `the outcome for ${whose(probe)} is undetermined: ${reason ?? ''}`;
+  const detail = `the outcome for ${who} is undetermined: ${reason ?? ''}`;
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
   if (rule === undefined || effectCase.isOwn(rule)) return null;
   const limit = limitOf(rule, effectCase.nft);
@@ -179,7 +180,7 @@ function undetermined(
     limit === null
       ? {detail, ...(does === null ? {} : {gist: `whether a rule of another program ${does} packets is unknown`})}
       : {
-          detail: `${whose(probe)} are limited to ${limit.text} by a third-party rule${inBackend(rule, effectCase)}: ${beyond(rule)}`,
+          detail: `${who} are limited to ${limit.text} by a third-party rule${inBackend(rule, effectCase)}: ${beyond(rule)}`,
           gist: `a rule of another program limits packets to ${limit.text}: ${beyond(rule)}`,
         };
   return {kind: 'undecided-path', rule, ...said, ...(isMinor ? {severity: 'info'} : {})};
@@ -277,7 +278,7 @@ function lostLater({drawnPorts, lost}: ConnectionOutcome, walkedProbe: WalkedPro
   const part = share < 1 ? `${Math.max(1, Math.round(share * 100))}% of ` : '';
   const who = packet === 'reply' ? `replies to ${part}${whose(probe)}` : `${whose(probe)} on open connections`;
   if (outcome.verdict === 'undecided')
-    return laterIf(undetermined({...outcome, reason: `${who}: ${outcome.reason ?? ''}`}, walkedProbe, effectCase));
+    return laterIf(undetermined({...outcome, reason: outcome.reason ?? ''}, walkedProbe, effectCase, who));
   const {policy} = outcome;
   const rule = policy === undefined ? decisive(outcome, effectCase) : null;
   if (policy === undefined && rule === null) return null;

@@ -426,13 +426,14 @@ function inTable(routes: readonly Route[], table: string, {family, value}: Addre
   return {kind: 'none'};
 }
 
-/** Of the routes to one network. */
+/** Of the routes to one network. Of equal ones of IPv4, the kernel takes the first that it lists. */
 const bestOf = once((found: readonly Route[]): Found => {
   const least = -largest(found.map(({metric}) => -metric));
   const best = found.filter(({metric}) => metric === least);
   const [first] = best;
   if (first === undefined || (first.kind === 'throw' && !first.isConditional)) return {kind: 'none'};
-  const result = best.some(({isConditional}) => isConditional) ? unknownRoute : common(best.flatMap(resultsOf));
+  const isFirstTaken = first.to.family === 'IPv4' && first.hops.every(({isDown}) => isDown !== true);
+  const result = best.some(({isConditional}) => isConditional) ? unknownRoute : common((isFirstTaken ? [first] : best).flatMap(resultsOf));
   return {kind: 'found', prefix: first.to.prefix, result};
 });
 

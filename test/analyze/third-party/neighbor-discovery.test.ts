@@ -61,3 +61,13 @@ test('packet leaves open whether the kernel finds the neighbor', async () => {
     ),
   ]);
 });
+
+test('packet leaves open whether a neighbor finds the node, to which it answers', async () => {
+  const given = await withRules();
+  given.rules('node-a', 'ip6tables-save').append('filter', '-A OUTPUT -p ipv6-icmp -m icmp6 --icmpv6-type 136 -j DROP');
+  const asked = {source: 'fd00:172:18::11', destination: 'fd00:172:18::12', port: '80', node: 'node-a'};
+  const [answer] = askNodes(asked, given.snapshot(), name => name === 'node-a');
+  expect(answer?.outcomes.map(({verdict, reason}) => `${verdict} ${reason}`)).toEqual([
+    expect.stringMatching(/^undecided "-A OUTPUT .*136.* that leave: by eth0 the node is found only by neighbors that know it/),
+  ]);
+});

@@ -30,6 +30,11 @@ test('a rule of a bridge that drops is in doubt where pods are on a bridge', asy
   ]);
 });
 
+test('a rule of the bridge of the node itself informs', async () => {
+  const text = /^ST403 info a rule of table bridge filter drops frames .*: the outcome for packets that pass eth0 is undetermined/;
+  expect(await found('FORWARD', {drop: null}, 'accept', [{...bridge, ifname: 'eth0'}])).toEqual([expect.stringMatching(text)]);
+});
+
 const match = (left: object, right: string): object => ({match: {op: '==', left, right}});
 const field = (protocol: string, name: string): object => ({payload: {protocol, field: name}});
 
