@@ -4,6 +4,7 @@ import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {partition} from '../../model/lists.ts';
+import {linksOfPods} from '../../model/node/policy-routing.ts';
 import type {ChainSource} from '../../model/ruleset.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {once} from '../../model/once.ts';
@@ -303,6 +304,12 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     return `${distinctions.ofAddress(address)} ${distinctions.ofPort(Number(port))}`;
   };
   const refusals = new PolicyRefusals();
+  // A pod that gets an address which no route is about yet arrives by a link of its own, as the others do.
+  const links = linksOfPods(context.facts);
+  const [link = null] = links;
+  const isOfNoPod = ({source: {kind}, senders, packet}: Probe): boolean =>
+    kind === 'pod' && senders?.most === 'info' && !links.has(all.environment.interfaceOf?.(packet.source) ?? '');
+  const withLink = (probe: Probe): Probe => (link === null ? probe : {...probe, packet: {...probe.packet, inInterface: link}});
   const together: Side = {...all, environment: {...all.environment, alike}};
   const effectsOf = (probe: Probe, side: Side, within?: Intervals): readonly RuleEffect[] => {
     const usual = portsOf(probe);
@@ -324,7 +331,8 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     );
     effort.left -= classes.length;
     effort.isCut ||= isCut;
-    return classes.flatMap(([own, {alone, outcomes: walked}, space]) => {
+    return classes.flatMap(([own, ofClass, space]) => {
+      const {alone, outcomes: walked} = isOfNoPod(own) ? walk(withLink(own), () => {}) : ofClass;
       const outcomes = walked.map(outcome => inAnyCase(outcome));
       refusals.note(outcomes);
       const pathOutcome = collectPathOutcome(outcomes);

@@ -636,3 +636,22 @@ test('a finding has the Services that it concerns, one of the packets, and the r
   expect(finding?.affects?.length).toBeGreaterThan(10);
   expect(finding?.affects).toContainEqual({namespace: 'shop', name: 'web', ports: ['http']});
 });
+
+test.each([
+  ['nothing where a rule is about another interface', '! -i cali+ -s 10.244.11.0/24', []],
+  ['what a rule about them does', '-s 10.244.11.128/25', [expect.stringMatching(/^ST303 info packets from 10\.244\.11\.128\/25 /)]],
+])('of addresses that no pod has yet, with links of their own for pods, is told %s', async (_, condition, expected) => {
+  const names = Array.from({length: 40}, (_unused, at) => `cali${at + 2}`);
+  const links = ['eth0', ...names].map(ifname => ({
+    ...{ifname, flags: ['UP'], linkinfo: {info_kind: 'veth'}},
+    ...(ifname === 'eth0' ? {} : {link_netnsid: 1}),
+  }));
+  const [usual, others] = [routedTo101['routes.json'].slice(0, 2), {dst: '172.18.0.0/16', dev: 'eth0'}];
+  const routes = [...usual, others, ...names.map(dev => ({dst: `10.244.11.${dev.slice(4)}`, dev, scope: 'link'}))];
+  const news = await found('iptables', given => {
+    addRules(given, 'iptables', 'filter', [`-A FORWARD ${condition} -j DROP`]);
+    for (const [name, content] of Object.entries({'links.json': links, 'routes.json': routes, 'ip-rules.json': [usualRule]}))
+      given.file('node-a', name, JSON.stringify(content));
+  });
+  expect(news).toEqual(expected);
+});
