@@ -37,6 +37,12 @@ export function uniqueBy<T>(items: readonly T[], keyOf: (item: T) => unknown): r
   return [...new Map(items.map(item => [keyOf(item), item])).values()];
 }
 
+/** The one that most of them are, the first of equally many; undefined without any. */
+export function mostCommon<T>(items: readonly T[]): T | undefined {
+  const groups = [...Map.groupBy(items, item => JSON.stringify(item)).values()];
+  return groups.toSorted((a, b) => b.length - a.length)[0]?.[0];
+}
+
 /** How many places of a sorted list, from its first on, something holds for: it holds for none behind one that it does not hold for. */
 export function countFirst(length: number, holds: (index: number) => boolean): number {
   let [low, high] = [0, length];

@@ -1,3 +1,5 @@
+import type {PathTree} from '../model/paths.ts';
+
 /** A file of a bundle may contain anything: a parse error is a result, not a failure of the run. */
 export function attempt<T>(parse: () => T): T | Error {
   try {
@@ -56,6 +58,18 @@ export function asFields(value: unknown): Fields {
 }
 
 export type Fields = Readonly<Record<string, unknown>>;
+
+/** The fields that are needed of an object of JSON, by their paths, and what each is. */
+export type NeededFields = 'string' | 'number' | 'object' | PathTree<NeededFields>;
+
+/** Whether a value of JSON has all of these fields. */
+export function hasFields(value: unknown, fields: NeededFields): boolean {
+  if (typeof fields === 'string') return fields === 'object' ? isObject(value) : typeof value === fields;
+  const {'[]': items, '*': values, ...own} = fields;
+  if (items !== undefined) return Array.isArray(value) && value.every(item => hasFields(item, items));
+  if (!isObject(value) || (values !== undefined && !Object.values(value).every(one => hasFields(one, values)))) return false;
+  return Object.entries(own).every(([name, of]) => hasFields(value[name], of));
+}
 
 /** Whether JSON is an object with fields. */
 export function isObject(value: unknown): value is Record<string, unknown> {

@@ -1,6 +1,7 @@
 import {type Finding, severities} from '../model/finding.ts';
 import type {NodeReport} from '../model/report.ts';
-import {readJson, isObject} from './attempt.ts';
+import {pathTree} from '../model/paths.ts';
+import {hasFields, isObject, type NeededFields, readJson} from './attempt.ts';
 
 /** The schema of reports that can be read. */
 const readableVersion = 1;
@@ -21,7 +22,7 @@ export function parseCheckReport(
   if (!Array.isArray(findings) || !Array.isArray(nodes)) return {whyNot: 'it has no lists of findings and nodes'};
   const invalid = findings.findIndex(finding => !isFinding(finding));
   if (invalid >= 0) return {whyNot: `finding ${invalid + 1} in it cannot be read`};
-  const oddNode = nodes.findIndex(node => !isNode(node));
+  const oddNode = nodes.findIndex(node => !hasFields(node, fieldsOfNode));
   if (oddNode >= 0) return {whyNot: `node ${oddNode + 1} in it cannot be read`};
   return {nodes, findings: findings.map(withAddress)};
 }
@@ -31,28 +32,23 @@ export function startsAsReport(start: string): boolean {
   return /^\ufeff?\s*\{\s*"schemaVersion"\s*:/.test(start);
 }
 
+const fieldsOfFinding = pathTree<NeededFields>(['string', 'code name severity message remedy']);
+
+/** What a finding may have, with what is needed of each. */
+const furtherFields = pathTree<NeededFields>(['string', 'node family endpoint service.{namespace name} port.{name protocol} entry.kind']);
+
 function isFinding(value: unknown): boolean {
-  if (!isObject(value)) return false;
-  const {node, family, service, port, entry, endpoint} = value;
+  if (!isObject(value) || !hasFields(value, fieldsOfFinding)) return false;
+  const {severity, entry} = value as unknown as Finding;
+  const address = entry?.address ?? '';
   return (
-    ['code', 'name', 'message', 'remedy'].every(name => isText(value[name])) &&
-    severities.some(severity => severity === value['severity']) &&
-    [node, family, endpoint].every(field => field === undefined || isText(field)) &&
-    (service === undefined || (isObject(service) && isText(service['namespace']) && isText(service['name']))) &&
-    (port === undefined || (isObject(port) && isText(port['name']) && isText(port['protocol']))) &&
-    (entry === undefined || (isObject(entry) && isText(entry['kind']) && (entry['address'] ?? '') === String(entry['address'] ?? '')))
+    severities.includes(severity) &&
+    address === String(address) &&
+    Object.entries(furtherFields).every(([name, fields]) => value[name] === undefined || hasFields(value[name], fields))
   );
 }
 
-function isNode(value: unknown): boolean {
-  return (
-    isObject(value) &&
-    isText(value['name']) &&
-    isText(value['status']) &&
-    isObject(value['settings']) &&
-    Object.values(value['settings']).every(setting => isObject(setting) && isText(setting['value']))
-  );
-}
+const fieldsOfNode = pathTree<NeededFields>(['string', 'name status settings.*.value']);
 
 export function isText(value: unknown): value is string {
   return typeof value === 'string';

@@ -1,4 +1,6 @@
-import {type Fields, isObject, readJson} from './attempt.ts';
+import {families} from '../model/address.ts';
+import {pathTree} from '../model/paths.ts';
+import {hasFields, isObject, type NeededFields, readJson} from './attempt.ts';
 import {isText} from './check-report.ts';
 import type {PreviewChange, PreviewPlan} from '../model/preview.ts';
 
@@ -10,7 +12,8 @@ export function parsePreviewPlan(text: string): PreviewPlan | {readonly whyNot: 
     return {whyNot: 'it is no report of preview -o json'};
   if (plan['schemaVersion'] !== 1) return {whyNot: `its schemaVersion is ${JSON.stringify(plan['schemaVersion'])}, and 1 can be read`};
   const {changes, settings, scope, nodes} = plan;
-  if (!isList(settings, isSettings) || !isList(scope, isText)) return {whyNot: 'it has no settings of nodes: an older svc-trace wrote it'};
+  if (!hasFields(settings, fieldsOfSettings) || !isList(scope, isText))
+    return {whyNot: 'it has no settings of nodes: an older svc-trace wrote it'};
   const packets = changes.filter(change => !isObject(change) || change['topic'] === undefined);
   const odd = packets.findIndex(change => !isChange(change));
   if (odd >= 0) return {whyNot: `change ${odd + 1} in it cannot be read`};
@@ -35,47 +38,20 @@ function asChange(change: PreviewChange): PreviewChange {
   };
 }
 
+const fieldsOfChange = pathTree<NeededFields>(
+  ['string', 'node effect reason remedy docs service.{namespace name} port.{name protocol} entry.kind source.{kind address}'],
+  ['string', 'packet.{family source destination protocol} before[].verdict after[].verdict'],
+  ['number', 'port.port entry.port packet.port before[].probability after[].probability'],
+);
+
 function isChange(value: unknown): boolean {
-  if (!isObject(value)) return false;
-  const {node, service, port, entry, source, packet, before, after, effect, reason, remedy, docs} = value;
-  return (
-    [node, effect, reason, remedy, docs].every(isText) &&
-    isObject(service) &&
-    [service['namespace'], service['name']].every(isText) &&
-    isObject(port) &&
-    [port['name'], port['protocol']].every(isText) &&
-    isNumber(port['port']) &&
-    isObject(entry) &&
-    isText(entry['kind']) &&
-    isNumber(entry['port']) &&
-    isObject(source) &&
-    [source['kind'], source['address']].every(isText) &&
-    isObject(packet) &&
-    (packet['family'] === 'IPv4' || packet['family'] === 'IPv6') &&
-    [packet['source'], packet['destination'], packet['protocol']].every(isText) &&
-    isNumber(packet['port']) &&
-    isList(before, isOutcome) &&
-    isList(after, isOutcome)
-  );
+  if (!hasFields(value, fieldsOfChange)) return false;
+  const {packet, before, after} = value as PreviewChange;
+  return families.includes(packet.family) && [...before, ...after].every(({destination}) => destination === null || isText(destination));
 }
 
-function isOutcome(value: unknown): value is Fields {
-  return (
-    isObject(value) &&
-    isText(value['verdict']) &&
-    isNumber(value['probability']) &&
-    (value['destination'] === null || isText(value['destination']))
-  );
-}
-
-function isSettings(value: unknown): value is Fields {
-  return isObject(value) && isList(value['nodes'], isText) && isObject(value['before']) && isObject(value['after']);
-}
+const fieldsOfSettings = pathTree<NeededFields>(['string', '[].nodes[]'], ['object', '[].before [].after']);
 
 function isList<T>(value: unknown, isItem: (item: unknown) => item is T): value is readonly T[] {
   return Array.isArray(value) && value.every(isItem);
-}
-
-function isNumber(value: unknown): value is number {
-  return typeof value === 'number';
 }

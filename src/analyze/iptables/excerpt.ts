@@ -1,11 +1,11 @@
-import {rulesetOfTables} from '../../parse/iptables/pasted-rulesets.ts';
+import {chainsOf, rulesetOfTables} from '../../parse/iptables/pasted-rulesets.ts';
 import {heldIn} from '../../model/once.ts';
 import {holdsChainsOfIpvs} from '../../expect/ipvs/infer-ipvs-config.ts';
 import {plural, someOf} from '../../model/text.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import {parseChainName} from '../../expect/iptables/chain-names.ts';
 import type {Family} from '../../model/address.ts';
-import type {Chain, ChainsByName, Rule, Ruleset, Table} from '../../model/ruleset.ts';
+import type {Chain, Rule, Ruleset, Table} from '../../model/ruleset.ts';
 import {comparableRule} from '../../parse/iptables/comparable-rule.ts';
 import {listChain} from './chain-texts.ts';
 import {append, pushTo} from '../../model/lists.ts';
@@ -35,7 +35,9 @@ export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ru
     const like = {table, name, policy: shown?.policy ?? policy, complete: true};
     chains.set(name, listChain(like, shown === undefined ? chain.rules() : merged(shown, chain)));
   }
-  const whole = new Map<string, Table>([...tables].map(([name, chains]) => [name, {name, chains: byName(chains), complete: false}]));
+  const whole = new Map<string, Table>(
+    [...tables].map(([name, chains]) => [name, {name, chains: chainsOf([...chains.values()]), complete: false}]),
+  );
   const {ruleCount, chainCount} = excerpt;
   return {...rulesetOfTables(excerpt, whole), ruleCount, chainCount};
 }
@@ -43,25 +45,6 @@ export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ru
 /** Rules of which the excerpt shows none. */
 export function emptyRuleset(family: Family): Ruleset {
   return rulesetOfTables({family, backend: null, toolVersion: null, strays: [], cut: null}, new Map());
-}
-
-function byName(chains: ReadonlyMap<string, Chain>): ChainsByName {
-  const list = [...chains.values()];
-  const places = new Map(list.map(({name}, place) => [name, place]));
-  return {
-    placeOf: name => places.get(name) ?? -1,
-    at: place => list[place],
-    textAt: place => list[place]?.text() ?? '',
-    linesAt: place => list[place]?.rules() ?? [],
-    lineAt: () => null,
-    size: chains.size,
-    get: name => chains.get(name),
-    has: name => chains.has(name),
-    keys: () => chains.keys(),
-    values: () => chains.values(),
-    startingWith: (...prefixes) => list.filter(({name}) => prefixes.some(prefix => name.startsWith(prefix))),
-    notStartingWith: (...prefixes) => list.filter(({name}) => !prefixes.some(prefix => name.startsWith(prefix))),
-  };
 }
 
 function split(place: string): readonly [table: string, chain: string] {

@@ -112,23 +112,17 @@ function traceIpvsPort(item: ServedPort, context: IpvsContext, sides: IpvsSides)
     isSentByIpvs: true,
     walk: packet => ({should: outcomeOn(sides.expected, packet), does: outcomeOn(sides.whole, packet)}),
     stepsOf: path =>
-      path.filter(isVirtualServer).map(({table, chain, line, text}) => ({table, chain, line, text, to: `virtual server ${chain}`})),
+      path
+        .filter(rule => rule.table === 'ipvs' && !isRealServer(rule))
+        .map(({table, chain, line, text}) => ({table, chain, line, text, to: `virtual server ${chain}`})),
     pickOf: path => path.find(isRealServer) ?? null,
     rewriteOf: path => path.find(isRealServer) ?? null,
   });
 }
 
-function isVirtualServer({table, text}: RuleText): boolean {
-  return table === 'ipvs' && !isOfRealServer(text);
-}
-
-function isRealServer({table, text}: RuleText): boolean {
-  return table === 'ipvs' && isOfRealServer(text);
-}
-
 /** As ipvsadm-save spells it, or the list of ipvsadm. */
-function isOfRealServer(text: string): boolean {
-  return text.startsWith('-a ') || text.startsWith('->');
+function isRealServer({table, text}: RuleText): boolean {
+  return table === 'ipvs' && (text.startsWith('-a ') || text.startsWith('->'));
 }
 
 /** Versions that set up a node in different ways: the first of each kind. */

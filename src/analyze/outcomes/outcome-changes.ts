@@ -72,9 +72,11 @@ export interface RulesInQuestion {
 /** Above this number, Service ports are not probed one by one. */
 export const maxPorts = 300;
 
-/** So many Service ports, those first that the rules name. */
+/** So many Service ports, those first that the rules name: by an address, then by a network or range, and by a port. */
 export function namedPorts({ports, context, texts}: RulesInQuestion, count: number = maxPorts): readonly ServedPort[] {
-  return texts.length === 0 ? [] : namedFirst(ports, context, constantsIn(texts)).slice(0, count);
+  if (texts.length === 0) return [];
+  const ranks = new Map(ports.map(item => [item, rankOf(item, context, constantsIn(texts))]));
+  return ports.toSorted((a, b) => (ranks.get(b) ?? 0) - (ranks.get(a) ?? 0)).slice(0, count);
 }
 
 /** Whether rules name a Service port, by an address or a port that it has. */
@@ -223,14 +225,6 @@ const maxNetworks = 200;
 
 function isName(word: string): boolean {
   return /^\d{1,5}$/.test(word) || /^[0-9a-f]*[.:][0-9a-f.:]*(?:\/\d+)?$/.test(word);
-}
-
-/** All Service ports, those first that rules name: by an address, then by a network or range, and by a port. */
-function namedFirst(items: readonly ServedPort[], context: NodeContext, constants: RuleConstants): readonly ServedPort[] {
-  return items
-    .map(item => ({item, rank: rankOf(item, context, constants)}))
-    .sort((a, b) => b.rank - a.rank)
-    .map(({item}) => item);
 }
 
 /**

@@ -1,6 +1,7 @@
 import {type ApiObjects, isServiceList, type Problem, type UnreadNode} from '../../model/snapshot.ts';
-import {readFields, readJson} from '../../parse/attempt.ts';
-import type {ReadTime, RecordedHistory, StateChange} from '../../model/state-history.ts';
+import {pathTree} from '../../model/paths.ts';
+import {asFields, hasFields, type NeededFields, readFields, readJson} from '../../parse/attempt.ts';
+import type {RecordedHistory, StateChange} from '../../model/state-history.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import {usableItems, shapes} from '../objects/api-shapes.ts';
 
@@ -68,7 +69,7 @@ export function readSnapshotRecord(content: Buffer | null): ReadRecord {
     ...(typeof serverVersion === 'string' && /^[\w.+~-]{1,64}$/.test(serverVersion) ? {serverVersion} : {}),
     ...readNodes(nodes),
     scope: readScope(scope),
-    chosenNodes: asObject(scope)['chosenNodes'] === true,
+    chosenNodes: asFields(scope)['chosenNodes'] === true,
     problems: Array.isArray(problems) ? problems.flatMap(toProblem) : [],
   };
 }
@@ -78,8 +79,8 @@ const rfc3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/;
 const nothing: ReadRecord = {read: [], via: new Map(), missing: new Map(), unread: [], problems: [], scope: {}, chosenNodes: false};
 
 function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'via' | 'missing' | 'unread'> {
-  const nodes = Object.entries(asObject(value)).map(
-    ([name, node]) => ({name, ...asObject(node)}) as {name: string; [field: string]: unknown},
+  const nodes = Object.entries(asFields(value)).map(
+    ([name, node]) => ({name, ...asFields(node)}) as {name: string; [field: string]: unknown},
   );
   return {
     read: nodes.filter(({status}) => status !== 'unread').map(({name}) => name),
@@ -93,12 +94,12 @@ function readNodes(value: unknown): Pick<ReadRecord, 'read' | 'via' | 'missing' 
 
 function readMissing(value: unknown): NonNullable<NodeRecord['missing']> {
   return (Array.isArray(value) ? value : [])
-    .map(asObject)
+    .map(asFields)
     .flatMap(({file, reason}) => (typeof file === 'string' && typeof reason === 'string' ? [{file, reason}] : []));
 }
 
 function readScope(value: unknown): ReadRecord['scope'] {
-  const {namespaces, podsOf, unsure} = asObject(value);
+  const {namespaces, podsOf, unsure} = asFields(value);
   const strings = (list: unknown): readonly string[] | null => (Array.isArray(list) ? list.filter(item => typeof item === 'string') : null);
   const [places, services, doubtful] = [strings(namespaces), strings(podsOf), strings(unsure)];
   return {
@@ -115,13 +116,8 @@ function textOr(value: unknown, otherwise: string): string {
   return typeof value === 'string' && value !== '' ? value : otherwise;
 }
 
-function asObject(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : {};
-}
-
 function toProblem(value: unknown): readonly Problem[] {
-  if (typeof value !== 'object' || value === null) return [];
-  const {node, message, remedy, isMinor, list} = value as Readonly<Record<string, unknown>>;
+  const {node, message, remedy, isMinor, list} = asFields(value);
   if (typeof message !== 'string') return [];
   return [
     {
@@ -151,13 +147,14 @@ export function readHistory(content: Buffer | null): {readonly history?: Recorde
 
 function parseHistory(text: string): RecordedHistory | null {
   const {since, changes, nodes} = readFields(text);
-  if (typeof since !== 'number' || !Array.isArray(changes) || typeof nodes !== 'object' || nodes === null) return null;
-  if (!changes.every(isChange) || !Object.values(nodes).every(isTime)) return null;
+  if (typeof since !== 'number' || !Array.isArray(changes) || !hasFields(nodes, fieldsOfNodes) || !changes.every(isChange)) return null;
   return {since, changes, nodes: nodes as RecordedHistory['nodes']};
 }
 
+const fieldsOfNodes = pathTree<NeededFields>(['number', '*.{from to}']);
+
 function isChange(value: unknown): value is StateChange {
-  const {kind, at, after, before, now} = (value ?? {}) as Readonly<Record<string, unknown>>;
+  const {kind, at, after, before, now} = asFields(value);
   if ((kind !== 'Service' && kind !== 'EndpointSlice') || typeof at !== 'number') return false;
   if (after !== undefined && typeof after !== 'number') return false;
   return [before, now].every(object => object === null || isUsable(kind, object)) && (before !== null || now !== null);
@@ -169,9 +166,4 @@ function isUsable(kind: StateChange['kind'], object: unknown): boolean {
       ? usableItems<ServiceObject>(historyFile, [object], shapes.services)
       : usableItems<EndpointSliceObject>(historyFile, [object], shapes.endpointSlices);
   return items.length === 1;
-}
-
-function isTime(value: unknown): value is ReadTime {
-  const {from, to} = (value ?? {}) as Readonly<Record<string, unknown>>;
-  return typeof from === 'number' && typeof to === 'number';
 }

@@ -1,7 +1,7 @@
 import {heldIn} from '../../model/once.ts';
 import type {Family} from '../../model/address.ts';
-import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
-import {parseRule} from '../../parse/iptables/rule.ts';
+import type {Chain, ChainSource} from '../../model/ruleset.ts';
+import {TextChain} from '../../parse/iptables/dump-chain.ts';
 import {baseRuleChains, writeBaseRules, writeNodePortTail} from './base-rules.ts';
 import {parseChainName} from './chain-names.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
@@ -76,7 +76,12 @@ export class ExpectedRuleset implements ChainSource {
     const rules = this.#sharedRules().get(key);
     if (rules === undefined) return isBaseChain(name) ? this.#keep(table, name, '') : undefined;
     const isOfAll = rules.length === this.#base.texts.get(key)?.length;
-    const make = (): Chain => new ExpectedChain(table, name, rules.map(rule => `-A ${name} ${rule}`).join('\n'));
+    const make = (): Chain =>
+      expectedChain(
+        table,
+        name,
+        rules.map(rule => `-A ${name} ${rule}`),
+      );
     return this.#add(isOfAll ? heldIn(this.#base.chains, key, make) : make());
   }
 
@@ -107,13 +112,17 @@ export class ExpectedRuleset implements ChainSource {
   }
 
   #keep(table: string, name: string, text: string): Chain {
-    return this.#add(new ExpectedChain(table, name, text));
+    return this.#add(expectedChain(table, name, text === '' ? [] : text.split('\n')));
   }
 
   #add(chain: Chain): Chain {
     heldIn(this.#chains, chain.table, () => new Map<string, Chain>()).set(chain.name, chain);
     return chain;
   }
+}
+
+function expectedChain(table: string, name: string, texts: readonly string[]): Chain {
+  return new TextChain({table, name, policy: isBaseChain(name) ? 'ACCEPT' : null, complete: true}, texts);
 }
 
 interface BaseRules {
@@ -156,41 +165,3 @@ export function isBaseChain(name: string): boolean {
 }
 
 const baseChains = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING']);
-
-class ExpectedChain implements Chain {
-  readonly table: string;
-  readonly name: string;
-  readonly policy: string | null;
-  readonly complete = true;
-  readonly #text: string;
-  readonly #lines: readonly string[];
-  readonly #parsed: Rule[] = [];
-  #rules: readonly Rule[] | null = null;
-
-  constructor(table: string, name: string, text: string) {
-    this.table = table;
-    this.name = name;
-    this.policy = isBaseChain(name) ? 'ACCEPT' : null;
-    this.#text = text;
-    this.#lines = text === '' ? [] : text.split('\n');
-  }
-
-  get ruleCount(): number {
-    return this.#lines.length;
-  }
-
-  text(): string {
-    return this.#text;
-  }
-
-  rules(): readonly Rule[] {
-    this.#rules ??= this.#lines.flatMap((_, index) => this.ruleAt(index) ?? []);
-    return this.#rules;
-  }
-
-  ruleAt(index: number): Rule | undefined {
-    const text = this.#lines[index];
-    if (text !== undefined) this.#parsed[index] ??= parseRule(text, {table: this.table, chain: this.name, line: 0});
-    return this.#parsed[index];
-  }
-}

@@ -1,4 +1,5 @@
 import {type Family, parseCidr} from '../../model/address.ts';
+import {mostCommon} from '../../model/lists.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {type Rule, type Ruleset, optionOf} from '../../model/ruleset.ts';
 import type {KubeProxyFields} from '../../parse/kube-proxy/kube-proxy-config.ts';
@@ -35,17 +36,15 @@ export function inferConfig(rulesets: ReadonlyMap<Family, Ruleset>): InferredCon
 
 /** How the rules of most Services distinguish pods from other clients; null if none does. */
 export function usualDetector(ruleset: Ruleset): SeenDetector | null {
-  const votes = new Map<string, {detector: SeenDetector; count: number}>();
+  const seen: SeenDetector[] = [];
   for (const chain of masqueradingChains(ruleset)) {
     for (const line of chain.text().split('\n')) {
       if (!line.endsWith('-j KUBE-MARK-MASQ') || !line.includes(' cluster IP"')) continue;
-      const detector = detectorIn(line) ?? detectorOf(parseRule(line, {table: 'nat', chain: chain.name, line: 0}));
-      const key = JSON.stringify(detector);
-      votes.set(key, {detector, count: (votes.get(key)?.count ?? 0) + 1});
+      seen.push(detectorIn(line) ?? detectorOf(parseRule(line, {table: 'nat', chain: chain.name, line: 0})));
       if (chain.name !== 'KUBE-SERVICES') break;
     }
   }
-  const usual = [...votes.values()].sort((a, b) => b.count - a.count)[0]?.detector ?? null;
+  const usual = mostCommon(seen) ?? null;
   return usual !== null && usual !== 'all' && usual.kind === 'cidr' ? cidrDetector(parseCidr(usual.cidr)?.text ?? usual.cidr) : usual;
 }
 

@@ -1,5 +1,6 @@
 import {once} from '../../model/once.ts';
 import {parseCidr} from '../../model/address.ts';
+import {mostCommon} from '../../model/lists.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {detectorFields, type InferredConfig} from '../iptables/infer-config.ts';
@@ -92,16 +93,10 @@ function marksByPort(table: NftTable): boolean {
 /** Null if the table does not show it. From 1.36 on, one rule shows it for all Services; before, the majority of their chains decides. */
 export function seenDetector(table: NftTable): SeenDetector | null {
   if (table.sets.has('hairpin-connections')) return inServicesChain(table);
-  const votes = new Map<string, {readonly seen: SeenDetector; count: number}>();
-  let chains = 0;
-  for (const {name, text} of inner(table)) {
-    if (!isInner(table, name)) continue;
-    chains++;
-    const seen = detectorOf(/^ip6? daddr \S+(?: (?:tcp|udp|sctp) dport \d+)?(.*) jump mark-for-masquerade/m.exec(text));
-    const key = JSON.stringify(seen);
-    votes.set(key, {seen, count: (votes.get(key)?.count ?? 0) + 1});
-  }
-  return chains < 3 ? null : ([...votes.values()].sort((a, b) => b.count - a.count)[0]?.seen ?? null);
+  const seen = inner(table)
+    .filter(({name}) => isInner(table, name))
+    .map(({text}) => detectorOf(/^ip6? daddr \S+(?: (?:tcp|udp|sctp) dport \d+)?(.*) jump mark-for-masquerade/m.exec(text)));
+  return seen.length < 3 ? null : (mostCommon(seen) ?? null);
 }
 
 function inServicesChain(table: NftTable): SeenDetector | null {

@@ -78,6 +78,47 @@ export class DumpChain implements Chain {
   }
 }
 
+/** A chain whose rules are in memory as text. They are parsed on demand. */
+export class TextChain implements Chain {
+  readonly table: string;
+  readonly name: string;
+  readonly policy: string | null;
+  readonly complete: boolean;
+  readonly #texts: readonly string[];
+  readonly #lines: readonly number[] | undefined;
+  readonly #parsed: Rule[] = [];
+  #rules: readonly Rule[] | null = null;
+
+  /** `lines`: of each rule in the text that shows it; left out for a chain of none. */
+  constructor(of: Pick<Chain, 'table' | 'name' | 'policy' | 'complete'>, texts: readonly string[], lines?: readonly number[]) {
+    this.table = of.table;
+    this.name = of.name;
+    this.policy = of.policy;
+    this.complete = of.complete;
+    this.#texts = texts;
+    this.#lines = lines;
+  }
+
+  get ruleCount(): number {
+    return this.#texts.length;
+  }
+
+  text(): string {
+    return this.#texts.join('\n');
+  }
+
+  rules(): readonly Rule[] {
+    this.#rules ??= this.#texts.flatMap((_, index) => this.ruleAt(index) ?? []);
+    return this.#rules;
+  }
+
+  ruleAt(index: number): Rule | undefined {
+    const text = this.#texts[index];
+    if (text !== undefined) this.#parsed[index] ??= parseRule(text, {table: this.table, chain: this.name, line: this.#lines?.[index] ?? 0});
+    return this.#parsed[index];
+  }
+}
+
 /** The header of a dump of iptables-save. */
 export interface DumpHeader {
   /** Null if the header does not show it: iptables 1.8.0 to 1.8.2 with the nft backend use the name `xtables-save` for both families. */

@@ -1,5 +1,5 @@
 import {once} from '../../model/once.ts';
-import {append, partition, pushTo} from '../../model/lists.ts';
+import {append, mostCommon, partition, pushTo} from '../../model/lists.ts';
 import type {StrayLine} from '../../model/ruleset.ts';
 import {isStructured, type PastedRule, type Section, type SectionChain} from './pasted-sections.ts';
 
@@ -153,7 +153,10 @@ function noteJump(tables: Map<string, string>, {text}: PastedRule, table: string
 
 function splitChain(section: Section, chain: SectionChain, tables: ReadonlyMap<string, string>): readonly TableChain[] {
   const own =
-    tableOfChain(chain.name) ?? tables.get(chain.name) ?? majority(chain.rules.map(({text}) => tableOfRule(chain.name, text))) ?? 'nat';
+    tableOfChain(chain.name) ??
+    tables.get(chain.name) ??
+    mostCommon(chain.rules.flatMap(({text}) => tableOfRule(chain.name, text) ?? [])) ??
+    'nat';
   const byTable = Map.groupBy(chain.rules, ({text}) => tableOfRule(chain.name, text) ?? own);
   return [...byTable].map(([table, rules]) => ({table, section, chain: {...chain, rules}}));
 }
@@ -178,16 +181,10 @@ function tableOfListing({origin, chains}: Section): string {
   if (base.has('FORWARD') && (base.has('PREROUTING') || base.has('POSTROUTING'))) return 'mangle';
   if (base.size === 2 && base.has('PREROUTING') && base.has('OUTPUT') && !all.some(({name}) => name.startsWith('KUBE-'))) return 'raw';
   const votes = all.flatMap(chain => [tableOfChain(chain.name), ...chain.rules.map(({text}) => tableOfRule(chain.name, text))]);
-  const voted = majority(votes);
+  const voted = mostCommon(votes.filter(table => table !== null)) ?? null;
   if (origin.table !== null && (voted === null || votes.includes(origin.table) || !['nat', 'filter'].includes(origin.table)))
     return origin.table;
   return voted ?? 'nat';
-}
-
-function majority(tables: readonly (string | null)[]): string | null {
-  const counts = new Map<string, number>();
-  for (const table of tables) if (table !== null) counts.set(table, (counts.get(table) ?? 0) + 1);
-  return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0] ?? null;
 }
 
 const natTargets = /^(?:DNAT|SNAT|MASQUERADE|REDIRECT|NETMAP)$/;

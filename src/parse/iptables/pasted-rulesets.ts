@@ -1,9 +1,8 @@
 import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/address.ts';
-import type {Backend, ChainsByName, Ruleset, StrayLine, Table} from '../../model/ruleset.ts';
-import {ChainList} from '../chain-list.ts';
+import type {Backend, Chain, ChainsByName, Ruleset, StrayLine, Table} from '../../model/ruleset.ts';
 import {targetsWithoutEffect} from './comparable-rule.ts';
-import {DumpChain, familyOfRules} from './dump-chain.ts';
+import {familyOfRules, TextChain} from './dump-chain.ts';
 import {chainsByTable, mergeChain, type MergedChain, type TableChain, targetOf} from './merge-chain.ts';
 import {isStructured, type Section, splitSections} from './pasted-sections.ts';
 import type {PastedLine} from './pasted-text.ts';
@@ -153,57 +152,40 @@ function tableOf(name: string, parts: readonly Part[], strays: StrayLine[]): Tab
   for (const {repeated} of chains) append(strays, repeated);
   const sections = parts.map(({section}) => section);
   const complete = isWholeTable(name, chains, sections.filter(isStructured)) && sections.some(isStructured);
-  return {name, complete, chains: new PastedChains(name, chains, complete)};
+  return {name, complete, chains: chainsOf(chains.map(chain => chainOf(name, chain, complete)))};
+}
+
+function chainOf(table: string, {name, policy, rules, isWhole}: MergedChain, isComplete: boolean): Chain {
+  return new TextChain(
+    {table, name, policy, complete: isComplete || isWhole},
+    rules.map(({text}) => text.replace(/^\[\d+:\d+\]\s*/, '')),
+    rules.map(({line}) => line),
+  );
 }
 
 function inOrder(strays: readonly StrayLine[]): readonly StrayLine[] {
   return strays.toSorted((a, b) => a.line - b.line);
 }
 
-/** The chains of a table of pasted text, in the order of their first occurrence. */
-class PastedChains extends ChainList<DumpChain> implements ChainsByName {
-  readonly table: {readonly name: string};
-  readonly #chains: readonly MergedChain[];
-  readonly #isComplete: boolean;
-
-  constructor(table: string, chains: readonly MergedChain[], isComplete: boolean) {
-    super();
-    this.table = {name: table};
-    this.#chains = chains;
-    this.#isComplete = isComplete;
-    for (const {name} of chains) this.placeFor(name);
-  }
-
-  protected override create(place: number): DumpChain {
-    return new DumpChain(this, place);
-  }
-
-  policyOf(place: number): string | null {
-    return this.#chains[place]?.policy ?? null;
-  }
-
-  isComplete(place: number): boolean {
-    return this.#isComplete || (this.#chains[place]?.isWhole ?? false);
-  }
-
-  ruleCountAt(place: number): number {
-    return this.#chains[place]?.rules.length ?? 0;
-  }
-
-  textAt(place: number): string {
-    return this.linesAt(place)
-      .map(({text}) => text)
-      .join('\n');
-  }
-
-  linesAt(place: number): readonly {readonly text: string; readonly line: number}[] {
-    return (this.#chains[place]?.rules ?? []).map(({text, line}) => ({text: text.replace(/^\[\d+:\d+\]\s*/, ''), line}));
-  }
-
-  /** Lines of one chain may come from several places. */
-  lineAt(): number | null {
-    return null;
-  }
+/** The chains of a table that are all in memory. */
+export function chainsOf(chains: readonly Chain[]): ChainsByName {
+  const places = new Map(chains.map(({name}, place) => [name, place]));
+  const begins = ({name}: Chain, prefixes: readonly string[]): boolean => prefixes.some(prefix => name.startsWith(prefix));
+  return {
+    placeOf: name => places.get(name) ?? -1,
+    at: place => chains[place],
+    textAt: place => chains[place]?.text() ?? '',
+    linesAt: place => chains[place]?.rules() ?? [],
+    // Lines of one chain may come from several places.
+    lineAt: () => null,
+    size: chains.length,
+    get: name => chains[places.get(name) ?? -1],
+    has: name => places.has(name),
+    keys: () => places.keys(),
+    values: () => chains,
+    startingWith: (...prefixes) => chains.filter(chain => begins(chain, prefixes)),
+    notStartingWith: (...prefixes) => chains.filter(chain => !begins(chain, prefixes)),
+  };
 }
 
 /**

@@ -11,7 +11,7 @@ import {
 } from '../../model/preview.ts';
 import {entryText, entryNames} from '../../model/service-port.ts';
 import {namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
-import {nodeList} from '../finding-blocks.ts';
+import {compareOrders, nodeList} from '../finding-blocks.ts';
 
 /** A preview as titles with paragraphs, for every text format. */
 export interface PreviewText {
@@ -395,7 +395,8 @@ function nodeOrder(
       cells: [...counts.map(count => (count === 0 ? '-' : String(count))), requirementsText(open)],
     };
   });
-  const sorted = rows.toSorted((a, b) => a.rank - b.rank || compareCounts(a.counts, b.counts));
+  // By the first effect in which they differ: losses weigh most.
+  const sorted = rows.toSorted((a, b) => compareOrders([a.rank, ...a.counts], [b.rank, ...b.counts]));
   const groups = new Map<string, NodeRow[]>();
   for (const row of sorted) pushTo(groups, JSON.stringify(row.cells), row);
   return {
@@ -416,10 +417,4 @@ function requirementsText(open: readonly Requirement[]): string {
     return names.length === 0 ? [] : [`${status}: ${names.join(', ')}`];
   });
   return texts.length === 0 ? 'met' : texts.join('; ');
-}
-
-/** By the first effect in which they differ: losses weigh most. */
-function compareCounts(a: readonly number[], b: readonly number[]): number {
-  const at = a.findIndex((count, index) => count !== b[index]);
-  return at < 0 ? 0 : (a[at] ?? 0) - (b[at] ?? 0);
 }

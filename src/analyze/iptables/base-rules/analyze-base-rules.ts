@@ -253,7 +253,7 @@ function analyzeMasquerade(leftBaseRules: LeftBaseRules): readonly BaseRuleSympt
   if (own.length === 0) return [];
   const broken: string[] = [];
   const hook = own.find(({kind, rule}) => kind === 'missing' && rule.target?.name === 'KUBE-POSTROUTING')?.rule;
-  if (hook !== undefined && (isNeeded(hook, actual, changesOutcomes) || !jumpsTo(actual, hook)))
+  if (hook !== undefined && (isNeeded(hook, actual, changesOutcomes) || !leadsTo(actual, hook.table, hook.chain, hook.target?.name)))
     broken.push('nothing jumps to KUBE-POSTROUTING from nat/POSTROUTING');
   // Any mark works if both chains use the same one.
   const set = passChain(leftBaseRules, 'nat', 'KUBE-MARK-MASQ', 0);
@@ -295,11 +295,6 @@ function holdsHarmfulRules({actual, differences, changesOutcomes}: LeftBaseRules
   );
 }
 
-function jumpsTo(actual: Ruleset, {table, chain, target}: Rule): boolean {
-  const rules = actual.chain(table, chain)?.rules() ?? [];
-  return rules.some(rule => rule.target?.name === target?.name);
-}
-
 /** Up to 1.24, kube-proxy only marks packets to drop; rules of the kubelet drop them. */
 function analyzeMarkDrop(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom[] {
   const {expected, actual} = leftBaseRules;
@@ -313,7 +308,7 @@ function analyzeMarkDrop(leftBaseRules: LeftBaseRules): readonly BaseRuleSymptom
   else if (passChain(leftBaseRules, 'filter', 'KUBE-FIREWALL', mark)?.dropped === false)
     broken.push('KUBE-FIREWALL does not drop what is marked');
   for (const chain of ['INPUT', 'OUTPUT'])
-    if (!leadsTo(actual, chain, 'KUBE-FIREWALL')) broken.push(`filter/${chain} does not lead to KUBE-FIREWALL`);
+    if (!leadsTo(actual, 'filter', chain, 'KUBE-FIREWALL')) broken.push(`filter/${chain} does not lead to KUBE-FIREWALL`);
   if (broken.length === 0) return [];
   const chains = [actual.chain('nat', 'KUBE-MARK-DROP'), actual.chain('filter', 'KUBE-FIREWALL')];
   const rules = chains.flatMap(chain => chain?.rules() ?? []).slice(0, 6);
@@ -327,8 +322,8 @@ function isMarkedForDropping({port, endpoints}: PortOnNode): boolean {
   return endpoints.hasAny && (ranges || (port.externalPolicyLocal && hasExternalEntry(port) && endpoints.local.length === 0));
 }
 
-function leadsTo(actual: Ruleset, chain: string, target: string): boolean {
-  const rules = actual.chain('filter', chain)?.rules() ?? [];
+function leadsTo(actual: Ruleset, table: string, chain: string, target: string | undefined): boolean {
+  const rules = actual.chain(table, chain)?.rules() ?? [];
   return rules.some(rule => rule.target?.name === target);
 }
 
