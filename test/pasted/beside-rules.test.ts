@@ -298,6 +298,10 @@ test('connections of IPVS that wait for an answer, and what the kernel says, nam
   expect(said(`# ipvsadm -Lnc\n${waiting}${servers(server('10.96.1.1:80'))}`)).toMatch(
     /^1 connection to 10\.96\.1\.1:80 waits for 10\.244\.1\.5:8080: it does not answer/,
   );
+  const persistent = `TCP  10.96.1.1:80 rr persistent 10800\n  -> 10.244.1.5:8080              Masq    0      0          3\n`;
+  expect(said(`# ipvsadm -Ln\n${persistent}# ipvsadm -Lnc\n${waiting}`)).toMatch(
+    /10\.244\.1\.5:8080, which does not answer and has the weight 0: .* session affinity \("persistent"\) still leads/,
+  );
   const kernel = '[ 1234.5] IPVS: rr: TCP 10.96.1.1:80 - no destination available\n';
   const empty = 'the virtual server TCP 10.96.1.1:80 has no real server that takes connections';
   expect(said(kernel + servers(server('10.96.0.1:443')))).toContain(empty);

@@ -231,6 +231,19 @@ test('a list of addresses that the text ends before does not lack any', () => {
   );
 });
 
+test('rules of a pod that lead to the proxy of a service mesh lack no jump to KUBE-SERVICES', () => {
+  const text = [
+    '# iptables -t nat -S',
+    '-P PREROUTING ACCEPT',
+    '-N ISTIO_REDIRECT',
+    '-A PREROUTING -j ISTIO_REDIRECT',
+    '-A ISTIO_REDIRECT -p tcp -j REDIRECT --to-ports 15001',
+    '',
+  ].join('\n');
+  expect(said(text)).toMatch(/^the rules are those of a pod, and not of a node: .*\(port 15001\)/);
+  expect(said(text.replaceAll('ISTIO_REDIRECT', 'MY-PORTS'))).toMatch(/^PREROUTING of table nat does not lead to KUBE-SERVICES/);
+});
+
 test('what stops packets is told before the lack of kube-proxy in a text', () => {
   const text = `*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER\nCOMMIT\n*filter\n:FORWARD ACCEPT [0:0]\n-A FORWARD -j REJECT --reject-with icmp-host-prohibited\nCOMMIT\n`;
   expect(said(text)).toMatch(/^"-A FORWARD -j REJECT .* stops all packets, .*PREROUTING of table nat does not lead to KUBE-SERVICES/);

@@ -45,6 +45,11 @@ describe('a program that does not reach', () => {
     ['another port', nat + refused('10.96.7.7:81'), 'no entry of a Service that the text shows has this address and port'],
     ['a virtual server', ipvs + refused('192.0.2.10:30338'), 'to 10.244.1.5:8080: no program listens there'],
     ['a node port of IPVS at the loopback', ipvs + refused('127.0.0.1:30338'), '(192.0.2.10:30338) and not at 127.0.0.1'],
+    [
+      'a node port of nftables at the loopback',
+      nft.replace('service-ips', 'service-nodeports').replace(/10\.96\.7\.7 \. tcp \. 80/, 'tcp . 30080') + refused('127.0.0.1:30080'),
+      'it is a node port, which nftables mode serves at the addresses of the set nodeport-ips and not at 127.0.0.1',
+    ],
     ['a Service whose chain is missing', nft + late('10.96.7.7', 80), 'chain service-TCOU7JCQ-shop/web/tcp/http is not in this text'],
     [
       'a server, beside rules of table filter',

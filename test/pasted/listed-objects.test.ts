@@ -226,6 +226,24 @@ test('a program that is not served is told beside a list, and pods of DNS in the
   expect(said(...rows.map(row => row.replace('10.96.0.46', '10.244.0.46')), error)).not.toContain('overlap');
 });
 
+test('Services of the same pods and ports are told, and not those of one database', () => {
+  const list = (...names: readonly string[]) =>
+    said(
+      'NAME   TYPE        CLUSTER-IP    EXTERNAL-IP   PORT(S)   AGE   SELECTOR',
+      ...names.map((name, at) => `${name}   ClusterIP   10.43.8.${at}   <none>        42/TCP    3d    app=jobs`),
+    );
+  expect(list('php', 'workers')).toContain('php, workers have one selector (app=jobs)');
+  expect(list('db', 'db-readonly')).not.toContain('one selector');
+});
+
+test('Endpoints that are not ready are named, and so is a list that has their pod as ready', () => {
+  const object =
+    'apiVersion: v1\nkind: Endpoints\nmetadata:\n  name: db\nsubsets:\n- notReadyAddresses:\n  - ip: 10.42.0.9\n  ports:\n  - port: 5432\n';
+  const pod = (ready: number) => `db-0   ${ready}/1   Running   0   3d   10.42.0.9   w1`;
+  expect(said(object, pod(0))).toMatch(/None of the addresses of db is ready \(10\.42\.0\.9\)(?!, and)/);
+  expect(said(object, pod(1))).toContain('and kubectl lists the pod as ready');
+});
+
 test('Endpoints that no controller copies are told, unless they are those of a leader', () => {
   const object = (more: string) =>
     `apiVersion: v1\nkind: Endpoints\nmetadata:\n  name: db\n  labels:\n    endpointslice.kubernetes.io/skip-mirror: "true"\n${more}subsets:\n- addresses:\n  - ip: 192.0.2.4\n  ports:\n  - port: 5432\n`;

@@ -57,6 +57,33 @@ describe('a capture', () => {
     );
   });
 
+  test('shows the endpoint that does not answer, and not the cluster IP that is translated to it, without a clock too', () => {
+    const sent = (to: string, from = client) =>
+      [100, 1200, 3300].map(time => `${from} > ${to}: Flags [S], seq 7001, win 64240, options [TS val ${time} ecr 0], length 0`);
+    const both = sent('10.96.7.7.80').flatMap((line, at) => [line, sent(server, '192.0.2.5.41000')[at] ?? '']);
+    expect(answer(both.join('\n'))).toMatch(/shows: 192\.0\.2\.5 sent the same SYN to 10\.244\.2\.4:8080 3 times: (?!.*10\.96\.7\.7)/);
+    const row = 'web   ClusterIP   10.96.7.7   <none>   80/TCP   4d\n';
+    expect(answer(`${row}${sent('10.96.7.7.80').join('\n')}\n`)).toContain(
+      '3 times: it is the cluster IP of web, and no translated packet is in the capture',
+    );
+  });
+
+  test('shows requests of ping without an answer, and the nodes between which a tunnel carries them', () => {
+    const ping = (seq: number, outer = '') => `11:20:0${seq}.1 IP ${outer}10.244.0.9 > 10.244.2.4: ICMP echo request, id 7, seq ${seq}\n`;
+    const lost = (outer?: string) => answer([1, 2, 3].map(seq => ping(seq, outer)).join(''));
+    expect(lost()).toContain('10.244.0.9 sent 3 requests of ping to 10.244.2.4 without an answer: packets do not arrive');
+    expect(lost('192.0.2.1 > 192.0.2.2: IP ')).toContain('they leave as IPIP from 192.0.2.1 to 192.0.2.2');
+    const reply = '11:20:01.2 IP 10.244.2.4 > 10.244.0.9: ICMP echo reply, id 7, seq 1\n';
+    expect(answer([1, 2, 3].map(seq => ping(seq)).join('') + reply)).not.toMatch(shows);
+  });
+
+  test('shows a trace that ends where an endpoint is chosen, and no other chain of kube-proxy', () => {
+    const step = (at: string) => `TRACE: ${at} IN=eth0 OUT= SRC=192.0.2.9 DST=10.96.7.7 ID=1 PROTO=TCP SPT=9 DPT=80 SEQ=1 SYN\n`;
+    const start = step('raw:PREROUTING:policy:2');
+    expect(answer(start + step('nat:KUBE-SEP-6ZKB2XGYTR5GZ2QN:rule:2'))).toMatch(/ends at nat\/KUBE-SEP-\S+, which .*rp_filter is 1/);
+    expect(answer(start + step('nat:KUBE-SVC-6ZKB2XGYTR5GZ2QN:rule:2'))).not.toMatch(shows);
+  });
+
   test('shows connections that wait, without rules too', () => {
     expect(answer('TCP 00:56  SYN_RECV    192.0.2.9:51812  10.96.8.8:80   10.244.3.17:80\n')).toContain(
       '1 connection to 10.96.8.8:80 waits for 10.244.3.17:80',
@@ -187,6 +214,65 @@ describe('a line of another program', () => {
     ['a rule for INVALID packets', 'there is a rule of KUBE-FORWARD that drops INVALID packets'],
     ['a checksum of another protocol', 'UDP: bad checksum. From 192.0.2.9:5353 to 192.0.2.7:5353 ulen 75'],
   ])('%s is not', (_, line) => expect(answer(`${line}\n`)).not.toMatch(shows));
+});
+
+test('two hosts that answer ARP for one address are told', () => {
+  const [first, second] = ['02:00:00:00:00:01', '02:00:00:00:00:02'];
+  for (const form of [
+    (mac: string) => `Unicast reply from 192.0.2.40 [${mac.toUpperCase()}]  0.882ms\n`,
+    (mac: string) => `60 bytes from ${mac} (192.0.2.40): index=0 time=120.1 usec\n`,
+    (mac: string) => `11:20:01.1 ARP, Reply 192.0.2.40 is-at ${mac}, length 28\n`,
+    (mac: string) => `{"caller":"arp.go:102","ip":"192.0.2.40","msg":"got ARP request","responseMAC":"${mac}","senderIP":"192.0.2.1"}\n`,
+  ]) {
+    expect(answer(form(first) + form(second))).toContain(`${first}, ${second} answer ARP for 192.0.2.40`);
+    expect(answer(form(first) + form(first))).not.toMatch(shows);
+  }
+});
+
+test('ports of a bridge without hairpin mode are told', () => {
+  const off = /hairpin_mode of the ports of the bridge is 0/;
+  for (const text of [
+    '# cat /sys/devices/virtual/net/docker0/brif/veth*/hairpin_mode\n0\n0\n',
+    '# for i in /sys/class/net/cni0/brif/*; do echo $i; cat $i/hairpin_mode; done\n/sys/class/net/cni0/brif/veth1\n0\n',
+    '/sys/class/net/cni0/brif/veth1/hairpin_mode:0\n',
+  ]) {
+    expect(answer(text)).toMatch(off);
+    expect(answer(text.replace(/0\n$/, '1\n'))).not.toMatch(off);
+  }
+});
+
+test.each([
+  ['Pod 通过自己的 Service 访问自己不通', true],
+  ['容器内无法访问自身 Service 的 ClusterIP', true],
+  ['pod 无法访问自己搭建的 mysql', false],
+  ['Pod 可以通过 service 访问自己', false],
+])('"%s" tells of a pod that does not reach itself: %s', (text, isTold) => {
+  expect(answer(`${text}\n`).includes('hairpin mode')).toBe(isTold);
+});
+
+test('strict filtering of interfaces of Cilium is told, where that of all is larger, too', () => {
+  const switches = (all: number, own: number, name = 'lxc12') =>
+    answer(`net.ipv4.conf.all.rp_filter = ${all}\nnet.ipv4.conf.${name}.rp_filter = ${own}\n`);
+  for (const text of [switches(1, 0), switches(0, 1)]) expect(text).toContain('rp_filter is 1 for lxc12');
+  for (const text of [switches(0, 0), switches(2, 1), switches(1, 1, 'cali12')]) expect(text).not.toMatch(shows);
+});
+
+test('a table before the main one that takes an address of pods is told', () => {
+  const rules = '0:\tfrom all lookup local\n5270:\tfrom all lookup 52\n32766:\tfrom all lookup main\n$ ip route show table 52\n';
+  const route = '10.244.0.0/16 dev tailscale0\n100.64.0.5 dev tailscale0\n';
+  const get = (to: string) => `$ ip route get ${to}\n${to} dev tailscale0 table 52 src 100.64.0.9 uid 0\n`;
+  expect(answer(rules + route + get('10.244.2.7'))).toContain('by a route of table 52 10.244.2.7 takes tailscale0');
+  expect(answer(rules + route + get('100.64.0.5'))).not.toMatch(shows);
+});
+
+test('pods to which only the default route leads are told on a node with a tunnel', () => {
+  const pod = (ip: string, node: string) => `web-${node}  1/1  Running  0  12m  ${ip}  ${node}  <none>  <none>\n`;
+  const pods = pod('10.244.1.7', 'w1') + pod('10.244.2.9', 'w2');
+  const routes = 'default via 192.0.2.1 dev eth0\n10.244.1.0/24 dev cni0 proto kernel scope link src 10.244.1.1\n';
+  const tunnel = '4: flannel.1: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1450\n';
+  expect(answer(pods + tunnel + routes)).toContain('packets to 10.244.2.9 take the default route');
+  for (const text of [pods + routes, `${pods}${tunnel}${routes}10.244.2.0/24 via 10.244.2.0 dev flannel.1 onlink\n`])
+    expect(answer(text)).not.toMatch(shows);
 });
 
 test('packets of pods that the reverse-path filter drops are told, and no ARP or other interface', () => {
@@ -330,6 +416,35 @@ describe('a client', () => {
     'curl: (7) Failed connect to 10.96.21.23:80; Connection refused\n',
   ])('that reaches nothing is said to be all that the text shows: %j', line => {
     expect(answer(line)).toMatch(/^shows a program that does not reach 10\.96\.21\.23:80 \([Cc]onnection refused\): /);
+  });
+
+  test('of curl that prints no address with its error is told, and not one that got an answer', () => {
+    const ask = (...lines: readonly string[]) => answer(lines.join('\n'));
+    const late = 'curl: (28) Connection timed out after 5001 milliseconds';
+    expect(ask('# curl -m 5 10.96.21.23:8080/healthz', late)).toMatch(
+      /^shows a program that does not reach 10\.96\.21\.23:8080 \(timed out\)/,
+    );
+    expect(ask('# curl -k https://10.96.21.23', late)).toContain('10.96.21.23:443');
+    expect(ask('# curl 10.96.21.22', 'ok', '# curl 10.96.21.23', late)).not.toContain('21.22');
+  });
+
+  test('that asks for a node port where Cilium does not serve it is told', () => {
+    const failed = (host: string) => `curl: (7) Failed to connect to ${host} port 30880 after 1 ms: Connection refused\n`;
+    const fronts =
+      '44   192.0.2.21:30880/TCP   NodePort   1 => 10.0.1.33:8080/TCP (active)\n45   0.0.0.0:30880/TCP   NodePort   1 => 10.0.1.33:8080/TCP\n';
+    expect(answer(fronts + failed('192.0.2.20'))).toContain('Cilium serves node port 30880 at 192.0.2.21, and not at 192.0.2.20');
+    expect(answer(fronts + failed('192.0.2.21'))).not.toMatch(shows);
+    const table =
+      'Address      NodePort   Primary   DeviceName\n192.0.2.21   true       true      eth0\n192.0.2.20   false      false     eth0\n';
+    expect(answer(table + failed('192.0.2.20'))).toContain('Cilium serves no node ports at 192.0.2.20');
+    expect(answer(table + failed('192.0.2.21'))).not.toMatch(shows);
+  });
+
+  test('that asks for a node port at the address of a load balancer is told', () => {
+    const row = 'web   LoadBalancer   10.96.21.23   192.0.2.95   80:30880/TCP   4d\n';
+    const late = 'curl: (28) Failed to connect to 192.0.2.95 port 30880: Connection timed out\n';
+    expect(answer(row + late)).toContain('30880 is the node port of web, asked at a load-balancer address');
+    expect(answer(row + late.replace('2.95', '2.96'))).not.toContain('load-balancer address');
   });
 
   test('that waits is told which policy lets nothing pass, unless another policy of the text does', () => {

@@ -14,12 +14,12 @@ import {iptablesServices} from './iptables-services.ts';
 import {nftServices} from './nft-services.ts';
 import {entryTrace, type ShownPath, type ShownPick, unseenEntry} from './shown-port.ts';
 import {contains, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
-import {matchOptionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
+import {matchOptionOf, targetOptionOf, type Rule, type Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {commandAnswers} from '../../parse/pasted/command-answers.ts';
 import type {Listed} from '../../parse/pasted/listed-objects.ts';
-import {listedRoutes} from '../../parse/pasted/listed-state.ts';
+import {unrouted} from '../../parse/pasted/listed-state.ts';
 
 /** The rules of a node. Parsed ones of a large text take much memory and time: who has them passes them on, and nothing keeps them. */
 export interface RulesOfNode {
@@ -163,7 +163,7 @@ export function beyondRules(node: NodeDump, {lines, listed, traces, rulesets}: S
   return [
     leftBehind(lines, listed, traces),
     lackedByHosts(lines),
-    unroutedEndpoints(lines, traces),
+    unrouted(lines, endpointsOf(traces)),
     rulesets.flatMap(ruleset => refusedAddresses(ruleset, ipsetsOf(node))),
     rulesets.flatMap(ruleset => refusesLocal(ruleset, lines)),
     rulesets.flatMap(ruleset => keptAtOne(ruleset, lines)),
@@ -196,29 +196,6 @@ function lackedByHosts(lines: readonly string[]): readonly string[] {
     if (!isWhole || other === undefined || rest.length > 0 || lacked.length === 0) return [];
     return `the rules of ${place} do not serve ${someOf(lacked)}, and those of ${other[0]} do: kube-proxy of ${place} does not follow the API server, its rules are refused (its log says so), or they are in the other backend of iptables`;
   });
-}
-
-/** Endpoints to which the routes of the same text do not lead, while they lead to pods of other nodes. */
-function unroutedEndpoints(lines: readonly string[], traces: readonly PortTrace[]): readonly string[] {
-  const routes = listedRoutes(lines);
-  if (routes === null) return [];
-  // Of the routes of one length one leads to an address, and the longest decides.
-  const lengths = [...Map.groupBy(routes, ({to}) => to.prefix)].toSorted(([a], [b]) => b - a);
-  const tables = lengths.map(([prefix, own]) => ({prefix, byBase: new Map(own.map(route => [route.to.base, route]))}));
-  const toOthers = new Set(routes.flatMap(({to, hasGateway}) => (hasGateway && to.prefix > 16 ? to.base >> 16n : [])));
-  const lost = endpointsOf(traces).flatMap(hostPort => {
-    const address = parseAddress(splitHostPort(hostPort).address);
-    if (address?.family !== 'IPv4') return [];
-    const found = tables.map(({prefix, byBase}) => byBase.get((address.value >> BigInt(32 - prefix)) << BigInt(32 - prefix)));
-    const best = found.find(route => route !== undefined);
-    if (best !== undefined && (best.refuses !== null || best.isDown)) return [{hostPort, why: `the route "${best.text}"`}];
-    return best?.to.prefix === 0 && toOthers.has(address.value >> 16n)
-      ? [{hostPort, why: `the default route ("${best.text}"), as no other leads there`}]
-      : [];
-  });
-  return [...Map.groupBy(lost, ({why}) => why)].map(
-    ([why, own]) => `packets to ${someOf(own.map(({hostPort}) => hostPort))} take ${why}: they do not reach the pods of another node`,
-  );
 }
 
 /** Each once. */
@@ -322,6 +299,12 @@ export function lackedJump(lines: readonly string[], rulesets: readonly Ruleset[
   const rules = nat.flatMap(({chains}) => chains.get('PREROUTING') ?? []).flatMap(chain => (chain.complete ? chain.rules() : []));
   const isOfOthers = nat.some(({chains}) => [...chains.startingWith('KUBE-', 'CILIUM_', 'OVN-KUBE-')].length > 0);
   if (rules.length === 0 || isOfOthers || rules.some(({text}) => /KUBE-|CILIUM_/.test(text))) return [];
+  const inPod = nat.flatMap(({chains}) => [...chains.startingWith('ISTIO_', 'PROXY_INIT_', 'KUMA_MESH_', 'CONSUL_PROXY_')]);
+  const ports = new Set(inPod.flatMap(chain => chain.rules().flatMap(rule => targetOptionOf(rule, '--to-ports') ?? [])));
+  if (ports.size > 0)
+    return [
+      `the rules are those of a pod, and not of a node: they send its connections to the proxy of a service mesh in the pod (port ${someOf([...ports])}), which connects to Services itself and refuses what it does not know. The log of its container (istio-proxy, linkerd-proxy) says why`,
+    ];
   const why = lines.some(line => line.includes('iptables-legacy tables present'))
     ? 'the rules of kube-proxy may be those of iptables-legacy, which has tables, too (iptables-legacy-save)'
     : 'in iptables and IPVS mode a firewall that was reloaded may have removed the jump, which a restart of kube-proxy writes again';

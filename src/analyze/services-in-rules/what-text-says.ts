@@ -9,6 +9,7 @@ import {fileText, type NodeDump} from '../../model/snapshot.ts';
 import {namespacedName, plural, servicePortText, someOf} from '../../model/text.ts';
 import {parseConntrack} from '../../parse/conntrack.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
+import {localhostRejectMap} from '../../expect/nftables/nft-names.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {ipvsDevice, parseIpvsDevice} from '../../parse/ipvs/kube-ipvs0.ts';
 import {packetsOf, type TextFact, told} from '../../parse/pasted/captured-packets.ts';
@@ -375,8 +376,14 @@ function askedByClients(lines: readonly string[], {nft, rulesets, servers}: Whol
       return isNatShown
         ? 'no entry of a Service that the text shows has this address and port'
         : 'table nat, in which kube-proxy translates Services, is not shown (iptables-save prints it)';
-    if (isLocal.test(host) && own.trace.service.namespace === 'ipvs')
-      return `it is a node port, which IPVS mode serves at the addresses of the node (${joinHostPort(own.trace.service.name, port)}) and not at ${host}`;
+    const isNft = nft !== null && ![...nft.tables.values()].some(({sets}) => sets.has(localhostRejectMap));
+    const where =
+      own.trace.service.namespace === 'ipvs'
+        ? `IPVS mode serves at the addresses of the node (${joinHostPort(own.trace.service.name, port)})`
+        : isNft && own.entry.kind === 'nodePort'
+          ? 'nftables mode serves at the addresses of the set nodeport-ips'
+          : null;
+    if (isLocal.test(host) && where !== null) return `it is a node port, which ${where} and not at ${host}`;
     const ends = own.endpoints.flatMap(({hostPort}) => (isShown(hostPort) ? hostPort : []));
     if (own.end?.verdict === 'undecided' || ends.length === 0) return own.end?.reason ?? null;
     const effect = /refused/i.test(why)

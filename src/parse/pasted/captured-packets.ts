@@ -1,7 +1,7 @@
 import {familyOf, joinHostPort} from '../../model/address.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {parseConntrack} from '../conntrack.ts';
-import type {Listed} from './listed-objects.ts';
+import {type Listed, listedIn} from './listed-objects.ts';
 
 /** What a pasted text shows to be wrong, in a few words. */
 export interface TextFact {
@@ -33,10 +33,20 @@ function waitingConnections(lines: readonly string[], tracked: string): readonly
     const why = isOfNode
       ? `. The client is the node itself, and has the address of the virtual server: nothing masquerades what it sends there (the jump of POSTROUTING to KUBE-POSTROUTING, KUBE-MARK-MASQ, or the set KUBE-CLUSTER-IP lacks it)`
       : '';
+    const isGone = lines.some(line => weightless.exec(line)?.[1] === end);
+    const isKept = lines.some(line => /^\s*(?:TCP|UDP)\s.*\bpersistent\b/.test(line) && line.includes(`${server} `));
+    if (isGone)
+      return {
+        text: `${plural(all.length, 'connection')} to ${server} ${all.length === 1 ? 'goes' : 'go'} to ${end}, which does not answer and has the weight 0: its endpoint is gone or about to go${isKept ? ', and session affinity ("persistent") still leads its clients there until the timeout, unless net.ipv4.vs.expire_quiescent_template is 1' : ', and IPVS keeps connections that come from the same port (net.ipv4.vs.conn_reuse_mode, expire_nodest_conn)'}`,
+        about: [server, end],
+      };
     const waits = `${plural(all.length, 'connection')} to ${server} ${all.length === 1 ? 'waits' : 'wait'}`;
     return {text: `${waits} for ${end}: it does not answer, or its answers do not come back through this node${why}`, about: [server, end]};
   });
 }
+
+/** A real server that takes no new connections. */
+const weightless = /^\s*->\s+(\S+:\d+)\s+(?:Masq|Route|Tunnel)\s+0\s/;
 
 /**
  * Where a tracked connection goes that no rule translated while rules translate others or kubectl lists its Service, that goes to no endpoint
@@ -91,8 +101,36 @@ export function packetsOf(lines: readonly string[], tracked: string): readonly T
   const waiting = waitingConnections(lines, tracked);
   if (!lines.some(line => line.includes(' > '))) return waiting;
   const segments = segmentsOf(lines);
-  return [...waiting, ...meant(tellingLines, lines), ...untranslated(segments), ...unanswered(segments)];
+  const listed = listedIn(lines);
+  return [
+    ...waiting,
+    ...meant(tellingLines, lines),
+    ...untranslated(segments),
+    ...unanswered(segments, listed),
+    ...lostEchoes(lines, listed),
+  ];
 }
+
+/** Requests of ping without a reply in the capture, in a tunnel of IPIP too. Cluster IPs answer none. */
+function lostEchoes(lines: readonly string[], {services}: Listed): readonly TextFact[] {
+  const echoes = lines.flatMap(line => {
+    const [, outer = '', from = '', to = '', kind, id] = line.includes(': ICMP echo ') ? (echoForm.exec(line) ?? []) : [];
+    return kind === undefined ? [] : [{outer, from, to, kind, id}];
+  });
+  return [...Map.groupBy(echoes, ({from, to, id, kind}) => `${kind} ${from} ${to} ${id}`).values()].flatMap(all => {
+    const [{outer = '', from = '', to = '', kind = '', id = ''} = {}] = all;
+    const isAnswered = echoes.some(other => other.kind === 'reply' && other.from === to && other.to === from && other.id === id);
+    if (kind !== 'request' || all.length < minSent || isAnswered || services.some(({clusterIPs}) => clusterIPs.includes(to))) return [];
+    const ends = outer.split(' > ');
+    const why =
+      outer === ''
+        ? 'packets do not arrive, or the answers are lost. The same capture on the node of that address shows which'
+        : `they leave as IPIP from ${ends.join(' to ')}. If the same capture on ${ends[1]} shows none, the network between the nodes drops IP protocol 4, which is neither TCP nor UDP: security groups or allowed address pairs of a cloud, or a firewall, must let it pass`;
+    return [{text: `${from} sent ${all.length} requests of ping to ${to} without an answer: ${why}`, about: [to]}];
+  });
+}
+
+const echoForm = /(?:(\d\S+ > \d\S+): (?:IP )?)?(\d\S+) > (\d\S+): ICMP echo (request|reply), id (\d+)/;
 
 /** A pattern a line, and below it what that means in the words of this program: `$1` is a group of the pattern. */
 export function meanings(text: string): readonly Meaning[] {
@@ -142,7 +180,7 @@ interface Segment {
   readonly to: string;
   readonly flags: string;
   readonly seq: string;
-  /** In seconds of the day, of this line or, where tcpdump writes two for a packet, of the one before. */
+  /** In seconds of the day, of this line or, where tcpdump writes two for a packet, of the one before; without a clock that of the sender. */
   readonly time: number;
 }
 
@@ -154,6 +192,8 @@ function segmentsOf(lines: readonly string[]): readonly Segment[] {
     if (!line.includes(': Flags [')) return [];
     const [, from = '', to = '', flags = '', seq = ''] =
       /(\S+\.[\w-]+) > (\S+\.[\w-]+): Flags \[(\S+)\](?:.*?\bseq (\d+))?/.exec(line) ?? [];
+    const [, sent] = time === 0 ? (/\bTS val (\d+)/.exec(line) ?? []) : [];
+    if (sent !== undefined) return [{from, to, flags, seq, time: Number(sent) / 1000}];
     return to === '' ? [] : [{from, to, flags, seq, time}];
   });
 }
@@ -181,12 +221,16 @@ export function untranslatedText(from: string, to: string): string {
 }
 
 /** A client repeats a SYN to which it got no answer, whatever else the capture has. */
-function unanswered(segments: readonly Segment[]): readonly TextFact[] {
+function unanswered(segments: readonly Segment[], {services}: Listed): readonly TextFact[] {
   const opening = segments.filter(({flags}) => flags === 'S');
   return [...Map.groupBy(opening, ({from, to, seq}) => `${from} ${to} ${seq}`).values()].flatMap(all => {
     const [first] = all;
     if (first === undefined) return [];
     const answers = segments.filter(({from, to}) => from === first.to && to === first.from);
+    // What rules translate is seen once more on its way to the endpoint, which is told where it does not answer.
+    const alike = opening.filter(({seq}) => seq !== '' && seq === first.seq);
+    const next = alike.slice(alike.indexOf(first)).find(({to}) => !alike.slice(0, alike.indexOf(first) + 1).some(other => other.to === to));
+    if (next !== undefined && !segments.some(({from}) => from === next.to)) return [];
     const server = hostPortOf(first.to);
     // A capture of several interfaces has a packet more than once at nearly the same time.
     const sent = all.filter(({time}, at) => at === 0 || time - (all[at - 1]?.time ?? 0) > minPause);
@@ -199,7 +243,14 @@ function unanswered(segments: readonly Segment[]): readonly TextFact[] {
     const isAnswered = answers.some(({flags, time}) => flags === 'S.' && time >= last && time - last < minPause);
     if (sent.length < (isAnswered ? 2 : minSent)) return [];
     const end = answers.length > 0 ? ' before an answer came' : '';
-    const text = `${hostPortOf(first.from).replace(/:\w+$/, '')} sent the same SYN to ${server} ${sent.length} times${end}: the ${isAnswered ? 'first packets did' : 'packets do'} not arrive, or the answers are lost. The same capture on the node of ${server.replace(/:\w+$/, '')} shows which; through VXLAN (flannel.1), wrong checksums are one cause, which ethtool -K flannel.1 tx-checksum-ip-generic off avoids`;
+    const owner = services.find(({clusterIPs}) => clusterIPs.includes(hostOf(first.to)));
+    const start = `${hostOf(first.from)} sent the same SYN to ${server} ${sent.length} times${end}: `;
+    if (owner !== undefined && next === undefined && !isAnswered)
+      return {
+        text: `${start}it is the cluster IP of ${owner.name}, and no translated packet is in the capture. tcpdump -ni any with the port of the endpoints shows whether a rule translates it; between pods on one bridge (cni0, docker0) answers bypass the rules unless net.bridge.bridge-nf-call-iptables is 1`,
+        about: [server],
+      };
+    const text = `${start}the ${isAnswered ? 'first packets did' : 'packets do'} not arrive, or the answers are lost. The same capture on the node of ${hostOf(first.to)} shows which; through VXLAN (flannel.1), wrong checksums are one cause, which ethtool -K flannel.1 tx-checksum-ip-generic off avoids`;
     return {text, about: [server]};
   });
 }

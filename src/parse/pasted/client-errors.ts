@@ -32,6 +32,7 @@ const brokenForms: readonly RegExp[] = [
   /\bnslookup \S+ +;; (?:connection )?(?<why>timed out)/,
   /\btelnet (?<host>[\w.-]+) (?<port>\d+) .*\btelnet: .*(?<why>Connection refused|timed out|No route to host)/,
   /\bConnecting to (?:\S+ \()?(?<host>\d[\d.]+):(?<port>\d+)\)? .*\bwget: .*(?<why>Connection refused|timed out|No route to host)/,
+  /\bcurl (?:(?!\bcurl\b).)*?(?:(?:http|(?<tls>https)):\/\/|\s(?=\d+\.\d+\.\d+\.\d+\b))(?<host>[a-z\d][\w.-]*\w)(?::(?<port>\d+))?(?=[\s/?"'])(?:(?!\bcurl [^:]).)*?\bcurl: \(28\) (?:Connection|Operation) (?<why>timed out)/,
 ];
 
 export function clientErrors(lines: readonly string[]): readonly ClientError[] {
@@ -44,13 +45,14 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
     const text = line.trim();
     const below = [text, ...lines.slice(at + 1, at + 4)].join(' ');
     const found = [...forms.map(form => form.exec(text)), ...brokenForms.map(form => form.exec(below))].find(one => one !== null);
-    const {host = resolver(), port = '53', why = ''} = found?.groups ?? {};
+    const usual = found?.groups?.['tls'] !== undefined ? '443' : /^(?:\S* )*?curl /.test(found?.[0] ?? '') ? '80' : '53';
+    const {host = resolver(), port = usual, why = ''} = found?.groups ?? {};
     return host === undefined || found === undefined ? [] : [{host, port: Number(port), why: why.replace(/\.$/, '')}];
   });
 }
 
 const mayFail =
-  /\btcp\d? \S*\d:\d+: |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet |nslookup |dig |communications error/;
+  /\btcp\d? \S*\d:\d+: |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet |nslookup |dig |communications error|\bcurl .*(?:\/\/|\d\.\d)/;
 
 type ListedEnds = Pick<Listed, 'services' | 'endpoints' | 'headless' | 'empty'>;
 
@@ -86,12 +88,16 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   // Of one without endpoints that is told.
   const ofName = (what: string, name: string): string | readonly string[] =>
     listed.empty.has(name) ? [] : refusedBy(error, what, listed.endpoints.get(name));
+  const beside = besideCilium(error, lines);
+  if (beside !== null) return beside;
   const here = listed.services.find(({name, clusterIPs}) => clusterIPs.includes(host) || isNameOf(host, name));
   if (here !== undefined && !here.ports.some(each => each.port === port))
     return `a client asks for ${asked}, and ${here.name} has ${someOf(here.ports.map(each => `${each.protocol} ${each.port}`))} alone: no rule serves another port of its cluster IP`;
   if (here !== undefined)
     return /time|no route/i.test(why)
-      ? `${asked} is the cluster IP of ${here.name}, which nodes and pods alone reach: a host outside of the cluster (that of minikube or Docker Desktop, too) needs a node port, a load balancer or kubectl port-forward. On a node, its rules (iptables-save) and those of the node of the pod show where packets are lost`
+      ? lines.some(line => /\bexec\b/.test(line) && line.includes(host))
+        ? `${asked} is the cluster IP of ${here.name}, asked from a pod: a request to each endpoint itself shows whether packets reach it, and iptables-save on the node of the pod whether its rules lead there`
+        : `${asked} is the cluster IP of ${here.name}, which nodes and pods alone reach: a host outside of the cluster (that of minikube or Docker Desktop, too) needs a node port, a load balancer or kubectl port-forward. On a node, its rules (iptables-save) and those of the node of the pod show where packets are lost`
       : ofName(`${asked} is ${here.name}`, here.name);
   const [end] = [...listed.endpoints].filter(([, all]) => all.has(asked));
   if (end !== undefined) return refusedBy(error, `${asked} is an endpoint of ${end[0]}`, new Set([asked]));
@@ -111,6 +117,8 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   if (own === undefined)
     return isOwn && other !== undefined ? `${port} is the port of ${other.name} at its cluster IP: at nodes it is ${other.nodePort}` : [];
   const what = `${port} is the node port of ${own.name}`;
+  if (lines.some(line => /\sLoadBalancer\s/.test(line) && line.split(/[\s,]+/).includes(host)))
+    return `${what}, asked at a load-balancer address: ${host} has the ports of the Service itself, and node ports are served at the addresses of nodes, unless it is one of these`;
   if ((isOwn || /time/i.test(why)) && lines.some(line => nodesInContainers.test(line)))
     return `${what}, which nodes serve at their own addresses: nodes of kind, k3d, Docker Desktop and minikube are containers or virtual machines, to which ${host} does not lead from this host. extraPortMappings of kind, minikube service NAME --url or kubectl port-forward do`;
   if (isOwn)
@@ -122,6 +130,22 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   return /time/i.test(why)
     ? `${what}, and packets to ${host} or the answers are lost: by a firewall before the node, or by its rules, which iptables-save of this node shows`
     : ofName(what, own.name);
+}
+
+/** Where Cilium serves the port that a client asks for, and not at the address, by its lists of frontends and of addresses of the node. */
+function besideCilium({host, port}: ClientError, lines: readonly string[]): string | null {
+  const fronts = lines.flatMap(line => {
+    const [, address = '', own] = /^\s*\d+\s+\[?([\da-f.:]+?)\]?:(\d+)(?:\/\w+)?\s+NodePort\b/.exec(line) ?? [];
+    return Number(own) === port && address !== '0.0.0.0' ? address : [];
+  });
+  if (
+    lines.some(line => line.trim().startsWith(`${host} `) && /^\s*\S+\s+false\s+(?:true|false)\s+[\w.@-]+\s*$/.test(line)) &&
+    isNodePort(port)
+  )
+    return `Cilium serves no node ports at ${host} (NodePort is false in its table node-addresses): it takes one address of each device, unless nodePort.addresses (--nodeport-addresses) names others`;
+  return fronts.length === 0 || fronts.includes(host) || isLocal.test(host)
+    ? null
+    : `Cilium serves node port ${port} at ${someOf(fronts)}, and not at ${host}: it does at addresses of the node that it knows (cilium-dbg statedb node-addresses), and not at those of load balancers or of keepalived, unless nodePort.addresses names them`;
 }
 
 const nodesInContainers =

@@ -3,7 +3,7 @@ import {martians} from './kernel-lines.ts';
 import {podsIn} from './listed-pods.ts';
 import {nodeRow, settingsIn} from './listed-ranges.ts';
 import {ofNames} from './object-relations.ts';
-import {doubledRoutes, tablesBefore} from './listed-state.ts';
+import {doubledRoutes, tablesBefore, unrouted} from './listed-state.ts';
 import {toldCauses, wordsOfCauses} from './told-causes.ts';
 
 /** What commands answer that print no rule, each in a few words: what lines say, pods that do not run, routes. */
@@ -22,6 +22,9 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     resolversOfPods,
     otherNodeNames,
     sharedAddresses,
+    rivalHosts,
+    withoutHairpin,
+    unroutedPods,
   ];
   return [...toldCauses(lines), ...readers.flatMap(read => read(lines))];
 }
@@ -150,7 +153,7 @@ const ofHost = /\bhostNetwork\b['"`]*[:=]? *true\b/i;
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /\bgrep |\d\/\d+ +[A-Z][A-Za-z]|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-?[Oo]verride|from all lookup/;
+  /\bgrep |\d\/\d+ +[A-Z][A-Za-z]|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-?[Oo]verride|from all lookup|hairpin_mode|responseMAC|is-at|reply from |bytes from \w+:/;
 
 /** Pods of two nodes with one address, which is that of no node: one of them was left when its node was lost. */
 function sharedAddresses(lines: readonly string[]): readonly string[] {
@@ -161,6 +164,49 @@ function sharedAddresses(lines: readonly string[]): readonly string[] {
     new Set(all.map(({node}) => node)).size < 2
       ? []
       : `${someOf(all.map(({name, node, status}) => `${name} (${node}, ${status})`))} have the address ${all[0]?.ip}: packets reach one of them at most, and where one is about to go kube-proxy may take the address for that of both, and write no rule (kubernetes#135266)`,
+  );
+}
+
+/** Addresses for which two hosts answer, in what arping, tcpdump and MetalLB print. */
+function rivalHosts(lines: readonly string[]): readonly string[] {
+  const found = lines.flatMap(line => {
+    const [, ip, mac = ''] = answeredArp.exec(line) ?? [];
+    const [, by = mac, of = ip] = /bytes from ((?:[\da-f]{1,2}:){5}[\da-f]{1,2}) \(([\d.]+)\)/i.exec(line) ?? [];
+    return of === undefined ? [] : [[of, by.toLowerCase()] as const];
+  });
+  return [...Map.groupBy(found, ([ip]) => ip)].flatMap(([ip, all]) => {
+    const hosts = [...new Set(all.map(([, mac]) => mac))];
+    return hosts.length < 2
+      ? []
+      : `${someOf(hosts)} answer ARP for ${ip}: clients reach now one host, now the other. Two speakers of MetalLB announce it (a second instance, or nodes that do not see each other: memberlist, port 7946), a host or virtual machine has it as its own, or, in IPVS mode, nodes answer for kube-ipvs0 without strictARP`;
+  });
+}
+
+const answeredArp = /(?:\breply (?:from )?|"ip":")([\d.]+)(?: \[| is-at |".*"responseMAC":")((?:[\da-f]{1,2}:){5}[\da-f]{1,2})/i;
+
+/** The files `hairpin_mode` of ports of a bridge: values below the command that reads them, or beside their names. */
+function withoutHairpin(lines: readonly string[]): readonly string[] {
+  const values = lines.flatMap((line, at) => {
+    const beside = /\/hairpin_mode[: ]+([01])\s*$/.exec(line)?.[1];
+    if (beside !== undefined) return beside;
+    const rest = /hairpin_mode\b/.test(line) ? lines.slice(at + 1, at + 1 + maxPorts) : [];
+    const end = rest.findIndex(text => !/^\s*(?:[01]|\S*\/brif\/\S*)\s*$/.test(text));
+    return rest.slice(0, end < 0 ? undefined : end).flatMap(text => /^\s*([01])\s*$/.exec(text)?.[1] ?? []);
+  });
+  if (values.length === 0 || values.includes('1')) return [];
+  return [
+    'hairpin_mode of the ports of the bridge is 0: a pod that its own Service sends back to itself gets no answer (hairpinMode of the network plugin, --hairpin-mode of kubelet up to 1.23)',
+  ];
+}
+
+/** Ports of a bridge that a command lists. */
+const maxPorts = 40;
+
+/** Pods to which the routes of the node do not lead. */
+function unroutedPods(lines: readonly string[]): readonly string[] {
+  return unrouted(
+    lines,
+    podsIn(lines).flatMap(({ip}) => ip ?? []),
   );
 }
 

@@ -2,6 +2,7 @@ import {joinHostPort} from '../../model/address.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {isNodePort} from '../../model/service-port.ts';
+import {someOf} from '../../model/text.ts';
 import {parseSysctls} from '../network-facts.ts';
 import {meanings, meant, type TextFact, told} from './captured-packets.ts';
 import {endsOfTraces} from './traced-packets.ts';
@@ -34,6 +35,7 @@ export function stoppedInKernel(
   return [
     ...endsOfTraces(lines, rulesets),
     ...uniqueBy(stoppedPackets(lines), ({text}) => text).slice(0, maxStopped),
+    ...told(strictCilium(lines)),
     ...told(isTableFull(lines, switches) ? ['the kernel drops packets of new connections, since its table of connections is full'] : []),
     ...meant(
       offSwitches,
@@ -78,7 +80,7 @@ function stoppedPackets(lines: readonly string[]): readonly TextFact[] {
     const to = port > 0 ? joinHostPort(destination, port) : destination;
     const by = [into === '' ? '' : `in by ${into}`, out === '' ? '' : `out by ${out}`].filter(part => part !== '').join(', ');
     const words = prefix.replace(/^.*\[/, '').trim();
-    const text = `a firewall stops ${field('PROTO').replace(/^4$/, 'IPIP')} ${source} → ${to} (${by}), as its log line "${words}" says`;
+    const text = `a firewall stops ${field('PROTO').replace(/^4$/, 'IPIP')} ${source} → ${to} (${by}), as its log line "${words}" says${/INVALID/i.test(words) ? ': this node knows no connection of these packets, as it saw one direction alone or none of its beginning' : ''}`;
     return [{text, about: [to]}];
   });
 }
@@ -112,6 +114,23 @@ export function martians(lines: readonly string[]): readonly string[] {
 
 const networkOf = (address: string): string => address.split('.', 2).join('.');
 const isPrivate = /^(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\./;
+
+/** Of all and of an interface the larger one counts. Cilium answers pods by other interfaces than that by which they ask. */
+function strictCilium(lines: readonly string[]): readonly string[] {
+  const values = new Map(
+    lines.flatMap(line => {
+      const [, name = '', value] = /^\s*net\.ipv4\.conf\.(\S+)\.rp_filter\s*=\s*(\d)\s*$/.exec(line) ?? [];
+      return value === undefined ? [] : [[name, Number(value)] as const];
+    }),
+  );
+  const strict = [...values.keys()].filter(
+    name => /^(?:lxc|cilium_)/.test(name) && Math.max(values.get(name) ?? 0, values.get('all') ?? 0) === 1,
+  );
+  if (strict.length === 0) return [];
+  return [
+    `rp_filter is 1 for ${someOf(strict)}${values.get('all') === 1 ? ' (that of all counts where it is larger)' : ''}: the kernel drops packets whose sender is reached by another interface, as with Cilium, which needs 0 there. systemd sets it anew from files of /etc/sysctl.d and /usr/lib/sysctl.d`,
+  ];
+}
 
 /** Whether the kernel had no place for another connection. */
 function isTableFull(lines: readonly string[], switches: string): boolean {

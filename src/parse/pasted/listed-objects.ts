@@ -121,7 +121,9 @@ export function listedObjects(lines: readonly string[]): readonly string[] | nul
     const [namespace = 'default'] = name.includes('/') ? name.split('/') : [];
     const [selector, unready] = [selectors.get(name) ?? '', notReady.get(name)];
     return [
-      unready === undefined ? [] : `None of the addresses of ${name} is ready (${unready})`,
+      unready === undefined
+        ? []
+        : `None of the addresses of ${name} is ready (${unready})${podsIn(lines).some(({ip, isReady}) => ip === unready && isReady) ? ', and kubectl lists the pod as ready: the controller that writes endpoints does not follow, or one list is older' : ''}`,
       selector === '<none>'
         ? 'Without a selector its endpoints are those of an EndpointSlice or Endpoints that somebody writes: its name and ports must be those of the Service'
         : [],
@@ -149,11 +151,24 @@ export function listedObjects(lines: readonly string[]): readonly string[] | nul
       'no controller (of a cloud, MetalLB) gave it an address, which kube-proxy never does. Its cluster IP and node ports do not depend on that',
     ),
     ...events.slice(-1).map(text => `Its load balancer is not set up, which kube-proxy never does: ${text}`),
+    ...alike(rows),
     ...told(
       takenAddresses(lines, rows),
       'in IPVS mode every node gives such an address to kube-ipvs0 and no longer reaches its node, and in other modes the ports of the Service are no longer those of the node',
     ),
   ];
+}
+
+/** Services of one kind and of the same pods and ports. */
+function alike(rows: readonly Row[]): readonly string[] {
+  const own = rows.filter(({field}) => field('SELECTOR').includes('=') && field('CLUSTER-IP') !== 'None');
+  const fields = (row: Row): string => [row.name.split('/').slice(0, -1), ...['TYPE', 'PORT(S)', 'SELECTOR'].map(row.field)].join(' ');
+  return [...Map.groupBy(own, fields).values()].flatMap(all => {
+    const names = [...new Set(all.map(({name}) => name.replace(/^.*\//, '')))];
+    const [first = '', ...others] = names.toSorted((a, b) => a.length - b.length);
+    if (others.length === 0 || others.some(name => name.includes(first))) return [];
+    return `${someOf(names)} have one selector (${all[0]?.field('SELECTOR')}), and so the same pods: where each is meant to have its own, a label must tell these apart`;
+  });
 }
 
 /** External IPs that are addresses of nodes. Those of load balancers may be: ServiceLB of k3s gives them. */
@@ -427,7 +442,14 @@ function ofObject(object: Fields): ListedObject | readonly ListedObject[] {
   const portNames = subsets.flatMap(({ports}) => namesOf(ports ?? []));
   // A text that ends before the ports does not show whether there are any.
   const isCut = ends.length === 0 && subsets.some(({addresses}) => (addresses ?? []).length > 0);
-  return {...none, name: named(metadata?.name), endpoints: isCut ? null : ends.join(), portNames};
+  const notReady = subsets.flatMap(({notReadyAddresses}) => (notReadyAddresses ?? []).flatMap(({ip}) => ip ?? [])).join();
+  return {
+    ...none,
+    name: named(metadata?.name),
+    endpoints: isCut ? null : ends.join(),
+    portNames,
+    ...(ends.length === 0 && notReady !== '' ? {notReady} : {}),
+  };
 }
 
 /** Services with Endpoints and without an EndpointSlice, where lists of both have default/kubernetes and so are those of a namespace. */

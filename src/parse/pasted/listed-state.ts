@@ -1,5 +1,6 @@
-import {type Cidr, parseCidr} from '../../model/address.ts';
+import {type Cidr, parseAddress, parseCidr} from '../../model/address.ts';
 import {someOf} from '../../model/text.ts';
+import {splitHostPort} from '../iptables/comparable-rule.ts';
 import {ipvsDevice} from '../ipvs/kube-ipvs0.ts';
 import type {Listed} from './listed-objects.ts';
 
@@ -76,7 +77,7 @@ interface ListedRoute {
 }
 
 /** The routes of IPv4 that a text lists once and whole; null if it does not. */
-export function listedRoutes(lines: readonly string[]): readonly ListedRoute[] | null {
+function listedRoutes(lines: readonly string[]): readonly ListedRoute[] | null {
   if (!lines.some(line => /^\s*(?:default|0\.0\.0\.0)\s/.test(line))) return null;
   if (lines.some(line => line.includes('|') && /\bip\s(?:-\S+\s+)*r(?:o|ou|out|oute)?\b[^|]*\||\b(?:netstat|route)\s[^|]*\|/.test(line)))
     return null;
@@ -121,6 +122,14 @@ export function tablesBefore(lines: readonly string[]): readonly string[] {
     const end = lines.findIndex((text, place) => place > at && !ofTable.test(text.trim()));
     const rows = lines.slice(at + 1, end < 0 ? undefined : end).map(text => text.trim());
     const [, way] = rows.flatMap(text => /^default (?:via \S+ )?dev (\S+)/.exec(text) ?? []);
+    const [taken] = lines.flatMap(text => {
+      const [, asked = '', dev, source = ''] = text.includes(` table ${table} `) ? (answeredRoute.exec(text) ?? []) : [];
+      return dev === undefined || asked.split('.', 2).join() === source.split('.', 2).join() ? [] : `${asked} takes ${dev}`;
+    });
+    if (way === undefined && taken !== undefined) {
+      rules.delete(table);
+      return `"${rule}" comes before the main table, and by a route of table ${table} ${taken}: where that is the address of a pod or Service, what the main table has for it is not asked`;
+    }
     if (way === undefined) return [];
     rules.delete(table);
     const others = rows.flatMap(text => /^(?:throw )?\d\S*/.exec(text)?.[0] ?? []);
@@ -128,9 +137,38 @@ export function tablesBefore(lines: readonly string[]): readonly string[] {
   });
 }
 
+/** `ip route get` of an address that pods and Services may have. */
+const answeredRoute = /^\s*((?:10|172|192)\.\d+\.\d+\.\d+) (?:via \S+ )?dev (\S+) table .* src (\S+)/;
+
 const ofTable = /^(?:default|(?:throw |unreachable |blackhole )?\d+\.\d+\.\d+\.\d+)\S*(?:\s|$)/;
 
 const ofPods = / dev (?:cni0|cbr0|kube-bridge|docker0) (?!.*\bvia\b)/;
+
+/** Servers to which the routes of the same text do not lead, while they lead to pods of other nodes, or the node has a tunnel for these. */
+export function unrouted(lines: readonly string[], servers: readonly string[]): readonly string[] {
+  const routes = servers.length === 0 ? null : listedRoutes(lines);
+  if (routes === null) return [];
+  const hasTunnel = lines.some(line => /^\s*\d+: (?:flannel\.|flannel-wg|tailscale|wg\d|vxlan)/.test(line));
+  // Of the routes of one length one leads to an address, and the longest decides.
+  const lengths = [...Map.groupBy(routes, ({to}) => to.prefix)].toSorted(([a], [b]) => b - a);
+  const tables = lengths.map(([prefix, own]) => ({prefix, byBase: new Map(own.map(route => [route.to.base, route]))}));
+  const toOthers = new Set(
+    routes.flatMap(({to, hasGateway, text}) => ((hasGateway && to.prefix > 16) || (hasTunnel && ofPods.test(text)) ? to.base >> 16n : [])),
+  );
+  const lost = servers.flatMap(hostPort => {
+    const address = parseAddress(splitHostPort(hostPort).address);
+    if (address?.family !== 'IPv4') return [];
+    const found = tables.map(({prefix, byBase}) => byBase.get((address.value >> BigInt(32 - prefix)) << BigInt(32 - prefix)));
+    const best = found.find(route => route !== undefined);
+    if (best !== undefined && (best.refuses !== null || best.isDown)) return [{hostPort, why: `the route "${best.text}"`}];
+    return best?.to.prefix === 0 && toOthers.has(address.value >> 16n)
+      ? [{hostPort, why: `the default route ("${best.text}"), as no other leads there`}]
+      : [];
+  });
+  return [...Map.groupBy(lost, ({why}) => why)].map(
+    ([why, own]) => `packets to ${someOf(own.map(({hostPort}) => hostPort))} take ${why}: they do not reach the pods of another node`,
+  );
+}
 
 function routeOf(text: string): readonly ListedRoute[] {
   const [, refuses = null, place = '', rest = ''] = ofIp.exec(text) ?? [];

@@ -28,8 +28,8 @@ interface TracedTuple {
 /** Where the traces of packets end, and the rule or policy there. */
 export function endsOfTraces(lines: readonly string[], rulesets: readonly Ruleset[]): readonly TextFact[] {
   const all = tracedPackets(lines);
-  // A packet always leaves the chains of kube-proxy in table nat: the text ends there, and not the trace.
-  const whole = all.filter(({table, chain}) => !(table === 'nat' && chain.startsWith('KUBE-')));
+  // A packet always leaves the chains of kube-proxy in table nat: the text ends there, and not the trace, unless it is that of an endpoint.
+  const whole = all.filter(({table, chain}) => !(table === 'nat' && /^KUBE-(?!SEP-)/.test(chain)));
   const opening = whole.filter(({passedNat}) => passedNat);
   const told = (opening.length > 0 ? opening : whole).map(packet => ({
     text: endOfTrace(packet, rulesets),
@@ -105,6 +105,8 @@ function endOfTrace({first, last, table, chain, step, rule, text, ...packet}: Tr
     step === 'policy'
       ? `the policy of ${place}${policy == null ? '' : `, which is ${policy.toUpperCase()}`}`
       : `${rule === null ? 'a rule' : `rule ${rule}`} of ${place}${what === undefined ? '' : `: ${what}`}`;
+  if (chain.startsWith('KUBE-SEP-'))
+    return `the trace of ${first === null ? 'a packet' : `${withoutPort(first.source)} → ${first.destination}`} ends at ${place}, which translates it to an endpoint, and no line of FORWARD or INPUT follows: unless the text leaves these out, the kernel drops it where it looks for the route, since rp_filter is 1 and the sender is reached by another interface than that by which it came, or no route leads to the endpoint (ip route get ENDPOINT from SENDER iif INTERFACE, sysctl -a | grep rp_filter)`;
   const tuple = first === null ? 'a packet' : `${withoutPort(first.source)} → ${first.destination}`;
   const to =
     first === null || last === null
