@@ -68,6 +68,19 @@ describe('a capture', () => {
     );
   });
 
+  test('shows an answer that nothing translates back in the middle of a connection', () => {
+    const packet = (from: string, to: string, flags: string) => line('05.1', from, to, `Flags [${flags}], ack 7`);
+    const vip = '10.96.7.7.80';
+    const known = packet(vip, client, '.') + packet(client, vip, 'P.');
+    const lost = packet(server, client, '.') + packet(client, server, 'R');
+    expect(answer(known + lost)).toContain(
+      'packets of the connection of 10.244.0.9 to 10.96.7.7 come from 10.244.2.4, and the client resets',
+    );
+    // A capture of all interfaces has each packet before and after the translation.
+    for (const text of [lost, known + lost + packet(client, vip, 'R'), known + packet(client, server, 'P.') + lost])
+      expect(answer(text)).not.toMatch(shows);
+  });
+
   test('shows requests of ping without an answer, and the nodes between which a tunnel carries them', () => {
     const ping = (seq: number, outer = '') => `11:20:0${seq}.1 IP ${outer}10.244.0.9 > 10.244.2.4: ICMP echo request, id 7, seq ${seq}\n`;
     const lost = (outer?: string) => answer([1, 2, 3].map(seq => ping(seq, outer)).join(''));
@@ -200,6 +213,17 @@ describe('a line of another program', () => {
       'Error creating load balancer (will retry): failed to ensure load balancer for service shop/web: no suitable subnets',
       'the cloud gives the Service shop/web no load balancer, which kube-proxy never does: no suitable subnets',
     ],
+    [
+      '{"event":"serviceWithdrawn","ip":["192.0.2.9"],"reason":"notOwner","service":"shop/web"}',
+      'the speaker of MetalLB on one node withdraws shop/web (notOwner): another node announces it',
+    ],
+    ['10.96.0.10 port 53 proto 17 id 3 count 0 local 0', "the rules of Calico's eBPF mode have no backend for 10.96.0.10, port 53"],
+    ['c7fd1c1e-4e43    Service_shop/web    tcp        172.30.4.5:80', 'a load balancer of OVN has no backend for 172.30.4.5:80'],
+    ['5: kube-tunnel-if@NONE: <NOARP> mtu 1480 qdisc noop state DOWN', 'kube-tunnel-if of a pod is down, to which kube-router'],
+    [
+      'The Endpoints "db" is invalid: subsets[0].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8)',
+      'the API server refuses the endpoints db, since 127.0.0.1 may not be in the loopback range: ',
+    ],
     ['the external IP is not pinging', 'the address of a load balancer need not answer ping'],
     ['kernel: neighbour: arp_cache: neighbor table overflow!', 'the kernel has no place for more neighbors (arp_cache)'],
   ])('"%s" is told', (line, text) => {
@@ -212,6 +236,8 @@ describe('a line of another program', () => {
     ['a webhook that refuses what it is asked', 'failed calling webhook "hook.io": Post "https://hook.shop.svc:443/x": denied the request'],
     ['IPv6 that is not there', 'dial tcp [2001:db8::1]:443: connect: network is unreachable'],
     ['a rule for INVALID packets', 'there is a rule of KUBE-FORWARD that drops INVALID packets'],
+    ['a map of Calico with a backend', '10.96.0.10 port 53 proto 17 id 3 count 2 local 0'],
+    ['a load balancer of OVN with a backend', 'c7fd1c1e-4e43    Service_shop/web    tcp        172.30.4.5:80       10.128.2.9:8080'],
     ['a checksum of another protocol', 'UDP: bad checksum. From 192.0.2.9:5353 to 192.0.2.7:5353 ulen 75'],
   ])('%s is not', (_, line) => expect(answer(`${line}\n`)).not.toMatch(shows));
 });
@@ -370,6 +396,10 @@ describe('a log of kube-proxy', () => {
       'it goes on without it',
     ],
     [
+      'E0628 16:57:08.673912    1180 proxier.go:564] Unable to find HNS Network specified by cbr0. Please check network name',
+      'kube-proxy on a Windows node writes no rules',
+    ],
+    [
       'kube-proxy of w1 says\nW reflector.go:561 failed to list *v1.EndpointSlice: Unauthorized\nW reflector.go:561 failed to list *v1.Service: Unauthorized',
       'do not accept the credentials of each other',
     ],
@@ -414,6 +444,7 @@ describe('a client', () => {
     'read udp 10.244.0.72:58074->10.96.21.23:80: connection refused\n',
     'dial tcp: lookup web on 10.96.21.23:80: dial udp 10.96.21.23:80: connection refused\n',
     'curl: (7) Failed connect to 10.96.21.23:80; Connection refused\n',
+    '(UNKNOWN) [10.96.21.23] 80 (http) : Connection refused\n',
   ])('that reaches nothing is said to be all that the text shows: %j', line => {
     expect(answer(line)).toMatch(/^shows a program that does not reach 10\.96\.21\.23:80 \([Cc]onnection refused\): /);
   });
@@ -445,6 +476,15 @@ describe('a client', () => {
     const late = 'curl: (28) Failed to connect to 192.0.2.95 port 30880: Connection timed out\n';
     expect(answer(row + late)).toContain('30880 is the node port of web, asked at a load-balancer address');
     expect(answer(row + late.replace('2.95', '2.96'))).not.toContain('load-balancer address');
+  });
+
+  test('that asks the name of a headless Service for a port that nothing translates is told', () => {
+    const rows = (end: string) =>
+      `web     ClusterIP   None         <none>        80/TCP    12m\nNAME   ENDPOINTS           AGE\nweb    ${end}     12m\n`;
+    const heading = 'NAME    TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\n';
+    const failed = '\n$ curl web\ncurl: (7) Failed to connect to web port 80 after 2 ms: Connection refused\n';
+    expect(answer(heading + rows('10.244.1.7:8080') + failed)).toContain('a client asks them at 80, while their port is 8080');
+    expect(answer(heading + rows('10.244.1.7:80') + failed)).not.toContain('headless');
   });
 
   test('that waits is told which policy lets nothing pass, unless another policy of the text does', () => {

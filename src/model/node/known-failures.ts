@@ -158,6 +158,9 @@ the server could not find the requested resource
 (?:failed to select a host interface|Unable to select an IP|no default routes? found)
   the node has no default route, by which kube-proxy finds its address
   Give the node a default route, or set bindAddress (--bind-address) of kube-proxy to the address of the node.
+Unable to find HNS Network
+  kube-proxy on a Windows node writes no rules, since the network of the network plugin is not there under the name that it looks for
+  Start the network plugin of that node first, and give kube-proxy the name of its network (KUBE_NETWORK; Get-HnsNetwork lists them).
 `,
   ...failures`
 nodes? \\?"[^"]*" not found

@@ -205,7 +205,15 @@ function segmentsOf(lines: readonly string[]): readonly Segment[] {
 function untranslated(segments: readonly Segment[]): readonly TextFact[] {
   const has = (flags: string, from: string, to: string): boolean =>
     segments.some(segment => segment.flags.startsWith(flags) && segment.from === from && segment.to === to);
-  return segments.flatMap(({from, to, flags}, at) => {
+  return segments.flatMap(({from, to, flags}, at): readonly TextFact[] => {
+    if (/^(?:F|FP|P)?\.$/.test(flags) && has('R', to, from)) {
+      // In the middle of a connection, whose server the client knows by another address.
+      const own = segments.filter(other => other.from === to && !other.flags.startsWith('R'));
+      const server = segments.find(other => other.to === to && own.some(sent => sent.to === other.from))?.from ?? '';
+      if (server === '' || own.some(sent => sent.to === from) || has('R', to, server)) return [];
+      const text = `packets of the connection of ${hostOf(to)} to ${hostOf(server)} come from ${hostOf(from)}, and the client resets them: nothing translates them back any more, since conntrack of the node has lost the connection (no packet came for as long as net.netfilter.nf_conntrack_tcp_timeout_established says, or its entry was deleted)`;
+      return [{text, about: [hostOf(server)]}];
+    }
     if (flags !== 'S.' || !has('R', to, from)) return [];
     const asked = segments.find(other => other.flags === 'S' && other.from === to && other.to !== from);
     if (asked !== undefined && !has('S.', asked.to, to))

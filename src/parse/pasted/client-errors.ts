@@ -23,6 +23,7 @@ const forms: readonly RegExp[] = [
   /\bConnecting to (?:\S+ \S+\|)?(?<host>\d[\d.]+)(?: \([^)]*\))?[:|]:?(?<port>\d+)\W* failed: (?<why>.+)$/,
   /\bconnect (?<why>ECONNREFUSED|ETIMEDOUT) (?<host>[\d.]+):(?<port>\d+)/,
   /\bcommunications error to (?<host>[\d.]+)#(?<port>\d+): (?<why>timed out|connection refused)/,
+  /^\s*\((?:UNKNOWN|[\w.-]+)\) \[(?<host>[\d.]+)\] (?<port>\d+) \([^)]*\) : (?<why>No route to host|Connection (?:refused|timed out))/,
   /\bhost='(?<host>[^']+)', port=(?<port>\d+)\).*(?<why>Connection refused|timed out)/,
 ];
 
@@ -43,7 +44,7 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
   return lines.flatMap((line, at) => {
     if (!mayFail.test(line)) return [];
     const text = line.trim();
-    const below = [text, ...lines.slice(at + 1, at + 4)].join(' ');
+    const below = [text, ...lines.slice(at + 1, at + 4)].join(' ').slice(0, longestCommand);
     const found = [...forms.map(form => form.exec(text)), ...brokenForms.map(form => form.exec(below))].find(one => one !== null);
     const usual = found?.groups?.['tls'] !== undefined ? '443' : /^(?:\S* )*?curl /.test(found?.[0] ?? '') ? '80' : '53';
     const {host = resolver(), port = usual, why = ''} = found?.groups ?? {};
@@ -51,8 +52,11 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
   });
 }
 
+/** With its answer: some forms look from each word to the end. */
+const longestCommand = 2000;
+
 const mayFail =
-  /\btcp\d? \S*\d:\d+: |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|telnet |nslookup |dig |communications error|\bcurl .*(?:\/\/|\d\.\d)/;
+  /\btcp\d? \S*\d:\d+: |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|^\s*\([\w.-]+\) \[|telnet |nslookup |dig |communications error|\bcurl .*(?:\/\/|\d\.\d)/;
 
 type ListedEnds = Pick<Listed, 'services' | 'endpoints' | 'headless' | 'empty'>;
 
@@ -90,6 +94,10 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
     listed.empty.has(name) ? [] : refusedBy(error, what, listed.endpoints.get(name));
   const beside = besideCilium(error, lines);
   if (beside !== null) return beside;
+  const [headless] = [...listed.headless].filter(name => isNameOf(host, name));
+  const targets = [...(listed.endpoints.get(headless ?? '') ?? [])].map(end => end.split(':').at(-1));
+  if (targets.length > 0 && !targets.includes(String(port)))
+    return `${headless} is headless: its name has the addresses of the pods, no rule translates its port, and a client asks them at ${port}, while their port is ${someOf([...new Set(targets.map(String))])}`;
   const here = listed.services.find(({name, clusterIPs}) => clusterIPs.includes(host) || isNameOf(host, name));
   if (here !== undefined && !here.ports.some(each => each.port === port))
     return `a client asks for ${asked}, and ${here.name} has ${someOf(here.ports.map(each => `${each.protocol} ${each.port}`))} alone: no rule serves another port of its cluster IP`;
