@@ -224,6 +224,9 @@ describe('a line of another program', () => {
       'The Endpoints "db" is invalid: subsets[0].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8)',
       'the API server refuses the endpoints db, since 127.0.0.1 may not be in the loopback range: ',
     ],
+    ['HINFO: unreachable backend: no upstream host', 'CoreDNS has no server for names outside of the cluster that answers'],
+    ['just the pod cant access the service itself by nodeport', 'a pod that its own Service sends back to itself'],
+    ['match.go:259] Using interface with name enp0s8 and address 10.0.3.15', 'flannel takes 10.0.3.15 for the address of a node'],
     ['the external IP is not pinging', 'the address of a load balancer need not answer ping'],
     ['kernel: neighbour: arp_cache: neighbor table overflow!', 'the kernel has no place for more neighbors (arp_cache)'],
   ])('"%s" is told', (line, text) => {
@@ -253,6 +256,59 @@ test('two hosts that answer ARP for one address are told', () => {
     expect(answer(form(first) + form(second))).toContain(`${first}, ${second} answer ARP for 192.0.2.40`);
     expect(answer(form(first) + form(first))).not.toMatch(shows);
   }
+});
+
+test('an address for which nobody answers ARP is told where a client hears that the host is unreachable', () => {
+  const asks = ['Who has 10.244.0.30?  Tell 10.244.0.1', 'who-has 10.244.0.30 tell 10.244.0.1, length 28'].map(
+    line => `ARP, Request ${line}\n`,
+  );
+  const lost = '11:20:09.1 IP 10.244.0.1 > 10.244.0.22: ICMP host 10.244.0.30 unreachable, length 92\n';
+  for (const ask of asks) {
+    expect(answer(ask.repeat(3) + lost)).toContain('10.244.0.1 asks for 10.244.0.30 by ARP 3 times, and nobody answers');
+    for (const text of [ask.repeat(3), ask + lost, `${ask.repeat(3)}${lost}ARP, Reply 10.244.0.30 is-at 02:00:00:00:00:01\n`])
+      expect(answer(text)).not.toContain('nobody answers');
+  }
+});
+
+test.each([
+  ['w2   192.0.2.12   false   true', 'Cilium does not reach node w2 (192.0.2.12)'],
+  ['c1/w2   192.0.2.12,2001:db8::2   unreachable   unreachable', 'Cilium does not reach node c1/w2 (192.0.2.12)'],
+  ['w2   192.0.2.12   reachable   unreachable', 'Cilium reaches node w2 (192.0.2.12) and not the pods there'],
+  ['w2 (localhost)   192.0.2.12   reachable   reachable', null],
+])('the health of nodes that Cilium lists as "%s" is told', (row, told) => {
+  const text = answer(`Cluster health:   1/3 reachable   (2024-01-01T00:00:00Z)\n  Name   IP   Node   Endpoints\n  ${row}\n`);
+  if (told === null) expect(text).not.toMatch(shows);
+  else expect(text).toContain(told);
+});
+
+test('rules that node-local-dns writes again are told, and not those of its start', () => {
+  const rule = (chain: string) => `[INFO] Added back nodelocaldns rule - {raw ${chain} [-p tcp -d 169.254.25.10 --dport 53 -j NOTRACK]}\n`;
+  expect(answer(rule('OUTPUT') + rule('OUTPUT'))).toContain('another program removes them');
+  expect(answer(rule('OUTPUT') + rule('PREROUTING'))).not.toMatch(shows);
+});
+
+test.each([
+  ['开启防火墙后 coredns 启动不了', true],
+  ['关闭防火墙之后就正常了', true],
+  ['关闭防火墙后还是不可以访问', false],
+  ['没有开启防火墙, 之后也无法访问', false],
+])('"%s" tells of a firewall: %s', (text, isTold) => {
+  expect(answer(`${text}\n`).includes('without the firewall packets arrive')).toBe(isTold);
+});
+
+test('a node that is registered under an address of another network is told where it is not reached', () => {
+  const node = (name: string, ip: string) => `${name}   Ready   <none>   9d   v1.28.2   ${ip}   <none>   Ubuntu 22.04\n`;
+  const failed = 'Error: Get "https://192.168.0.7:10250/x": dial tcp 192.168.0.7:10250: connect: no route to host\n';
+  expect(answer(node('w1', '10.13.1.31') + node('w2', '192.168.0.7') + failed)).toContain(
+    '192.168.0.7 is the address under which node w2 is registered, and other nodes have addresses of another network (10.13.1.31)',
+  );
+  expect(answer(node('w1', '192.168.0.6') + node('w2', '192.168.0.7') + failed)).not.toContain('registered');
+});
+
+test('dig that gets no answer names the server that it asked', () => {
+  const text =
+    '$ dig @10.96.0.10 web.shop\n\n; <<>> DiG 9.11 <<>> @10.96.0.10 web.shop\n; (1 server found)\n;; global options: +cmd\n;; connection timed out; no servers could be reached\n';
+  expect(answer(text)).toContain('does not reach 10.96.0.10:53 (timed out)');
 });
 
 test('ports of a bridge without hairpin mode are told', () => {

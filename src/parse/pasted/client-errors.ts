@@ -3,6 +3,7 @@ import {onceAsked} from '../../model/once.ts';
 import {isNodePort} from '../../model/service-port.ts';
 import {someOf} from '../../model/text.ts';
 import type {Listed, ListedService} from './listed-objects.ts';
+import {nodeRow} from './listed-ranges.ts';
 import {podsIn} from './listed-pods.ts';
 import {ingressPorts, loopbackListeners, namesElsewhere, policiesSay, undeclaredPorts, unusualPorts} from './object-relations.ts';
 import {atLoopback, withoutPing} from './told-causes.ts';
@@ -29,7 +30,7 @@ const forms: readonly RegExp[] = [
 
 /** What a command prints on the lines below it. Without a port it asks DNS. */
 const brokenForms: readonly RegExp[] = [
-  /\b(?:nslookup \S+ |dig .*@)(?<host>\d[\d.]+)\b.*;; (?:connection )?(?<why>timed out)/,
+  /\b(?:nslookup \S+ |dig .*?@)(?<host>\d[\d.]+)\b(?:(?!\b(?:nslookup|dig) ).)*;; (?:connection )?(?<why>timed out)/,
   /\bnslookup \S+ +;; (?:connection )?(?<why>timed out)/,
   /\btelnet (?<host>[\w.-]+) (?<port>\d+) .*\btelnet: .*(?<why>Connection refused|timed out|No route to host)/,
   /\bConnecting to (?:\S+ \()?(?<host>\d[\d.]+):(?<port>\d+)\)? .*\bwget: .*(?<why>Connection refused|timed out|No route to host)/,
@@ -44,7 +45,7 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
   return lines.flatMap((line, at) => {
     if (!mayFail.test(line)) return [];
     const text = line.trim();
-    const below = [text, ...lines.slice(at + 1, at + 4)].join(' ').slice(0, longestCommand);
+    const below = [text, ...lines.slice(at + 1, at + maxBelow)].join(' ').slice(0, longestCommand);
     const found = [...forms.map(form => form.exec(text)), ...brokenForms.map(form => form.exec(below))].find(one => one !== null);
     const usual = found?.groups?.['tls'] !== undefined ? '443' : /^(?:\S* )*?curl /.test(found?.[0] ?? '') ? '80' : '53';
     const {host = resolver(), port = usual, why = ''} = found?.groups ?? {};
@@ -54,6 +55,8 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
 
 /** With its answer: some forms look from each word to the end. */
 const longestCommand = 2000;
+/** dig prints most. */
+const maxBelow = 7;
 
 const mayFail =
   /\btcp\d? \S*\d:\d+: |dial udp |read udp |[Ff]ailed to connect|Failed connect|connect to |Connecting to |connect E|host='|^\s*\([\w.-]+\) \[|telnet |nslookup |dig |communications error|\bcurl .*(?:\/\/|\d\.\d)/;
@@ -112,6 +115,16 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   const pod = podsIn(lines).find(({ip}) => ip === host);
   if (pod !== undefined && isNodePort(port))
     return `${host} is the address of pod ${pod.name}, and ${port} a port of the range of node ports: nodes serve those, and a pod is asked at the port at which its program listens (targetPort)`;
+  const nodes = lines.flatMap(line => nodeRow.exec(line)?.slice(1, 3).join(' ').split(' ') ?? []);
+  const registered = nodes.indexOf(host);
+  const rest = nodes.filter((ip, at) => at % 2 === 1 && ip !== host);
+  if (
+    port === kubelet &&
+    registered % 2 === 1 &&
+    rest.length > 0 &&
+    rest.every(ip => ip !== '' && ip.split('.', 2).join() !== host.split('.', 2).join())
+  )
+    return `${host} is the address under which node ${nodes[registered - 1]} is registered, and other nodes have addresses of another network (${someOf(rest)}): where they do not reach it, --node-ip of its kubelet must be an address that they do`;
   const isOwn = isLocal.test(host);
   const all = listed.services.flatMap(({name, ports, balancers = []}) => ports.map(each => ({...each, name, balancers})));
   const own = all.find(({nodePort}) => nodePort === port);
@@ -158,6 +171,9 @@ function besideCilium({host, port}: ClientError, lines: readonly string[]): stri
 
 const nodesInContainers =
   /minikube|\bk3d\b|\bkind (?:create|get|load|export)\b|\bkind-(?:control|worker)|[Dd]ocker[ -]?(?:[Dd]esktop|for (?:[Mm]ac|[Ww]in))/;
+
+/** Its port, at which the API server asks for logs. */
+const kubelet = 10_250;
 
 /** The host of the client itself. */
 export const isLocal = /^(?:localhost|127\.)/;

@@ -23,6 +23,9 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     otherNodeNames,
     sharedAddresses,
     rivalHosts,
+    silentNeighbors,
+    unreachedByCilium,
+    rulesThatReturn,
     withoutHairpin,
     unroutedPods,
   ];
@@ -153,7 +156,7 @@ const ofHost = /\bhostNetwork\b['"`]*[:=]? *true\b/i;
 
 /** Words without which no line of a text tells anything here. */
 const telling =
-  /\bgrep |\d\/\d+ +[A-Z][A-Za-z]|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-?[Oo]verride|from all lookup|hairpin_mode|responseMAC|is-at|reply from |bytes from \w+:/;
+  /\bgrep |\d\/\d+ +[A-Z][A-Za-z]|deny \(routed\)|martian source|cross-device link| dev (?:cni0|cbr0|kube-bridge|docker0) |\| +node|resolv\.conf|\broute get |hostNetwork|hostname-?[Oo]verride|from all lookup|hairpin_mode|[Ww]ho[ -]has|Cluster health:|nodelocaldns rule|responseMAC|is-at|reply from |bytes from \w+:/;
 
 /** Pods of two nodes with one address, which is that of no node: one of them was left when its node was lost. */
 function sharedAddresses(lines: readonly string[]): readonly string[] {
@@ -183,6 +186,48 @@ function rivalHosts(lines: readonly string[]): readonly string[] {
 }
 
 const answeredArp = /(?:\breply (?:from )?|"ip":")([\d.]+)(?: \[| is-at |".*"responseMAC":")((?:[\da-f]{1,2}:){5}[\da-f]{1,2})/i;
+
+/** Addresses for which nobody answers ARP, beside somebody who is told that the host is not reached. A list asks on and on for others. */
+function silentNeighbors(lines: readonly string[]): readonly string[] {
+  if (!lines.some(line => /\bunreachable\b.*\bHost unreachable|\bICMP host \S+ unreachable|[Nn]o route to host/.test(line))) return [];
+  const asked = lines.flatMap(line => {
+    const [, ip, by = ''] = /\b[Ww]ho[ -]has ([\d.]+)\??(?: \([^)]*\))?,? +[Tt]ell ([\d.]+)/.exec(line) ?? [];
+    return ip === undefined ? [] : [{ip, by}];
+  });
+  return [...Map.groupBy(asked, ({ip}) => ip)].flatMap(([ip, all]) =>
+    all.length < minAsked || lines.some(line => line.includes(`${ip} is at `) || line.includes(`${ip} is-at `))
+      ? []
+      : `${all[0]?.by} asks for ${ip} by ARP ${all.length} times, and nobody answers: no pod or host on this link has the address any more. Rules of a Service that send there have an endpoint that is gone (kubectl get endpoints, and iptables-save of this node)`,
+  );
+}
+
+const minAsked = 3;
+
+/** The health of nodes in `cilium status`. */
+function unreachedByCilium(lines: readonly string[]): readonly string[] {
+  const heading = lines.findIndex(line => line.includes('Cluster health:'));
+  return lines.slice(heading < 0 ? lines.length : heading + 1).flatMap(line => {
+    const [, name = '', ip = '', node, ends] =
+      /^\s*([\w./-]+)(?: \(localhost\))?\s+([\d.]+)\S*\s+(true|false|(?:un)?reachable)\s+(true|false|(?:un)?reachable)\s*$/.exec(line) ??
+      [];
+    const isLost = (state = 'true'): boolean => /^(?:false|unr)/.test(state);
+    if (isLost(node))
+      return `Cilium does not reach node ${name} (${ip}), as its status says: a firewall between the nodes stops TCP port 4240 or ICMP, and with them perhaps the packets of pods (UDP port 8472 or 6081 of a tunnel)`;
+    return isLost(ends)
+      ? `Cilium reaches node ${name} (${ip}) and not the pods there, as its status says: its tunnel is stopped (UDP port 8472 of VXLAN, 6081 of Geneve), or with native routing no route leads to them`
+      : [];
+  });
+}
+
+/** Rules that node-local-dns writes anew, the same again: at its start it says so of each once. */
+function rulesThatReturn(lines: readonly string[]): readonly string[] {
+  const rules = lines.flatMap(line => /Added back nodelocaldns rule - (\{.*\})/.exec(line)?.[1] ?? []);
+  return new Set(rules).size === rules.length
+    ? []
+    : [
+        'node-local-dns writes its rules of iptables anew again and again: another program removes them (a firewall that is reloaded, iptables-restore without --noflush), and so perhaps those of kube-proxy, which it writes at its next sync',
+      ];
+}
 
 /** The files `hairpin_mode` of ports of a bridge: values below the command that reads them, or beside their names. */
 function withoutHairpin(lines: readonly string[]): readonly string[] {
