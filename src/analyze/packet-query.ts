@@ -19,8 +19,8 @@ import type {NodeDump} from '../model/snapshot.ts';
 import {someOf} from '../model/text.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import {askAddress, type Environment, type Outcome, type Packet} from '../trace/packet.ts';
-import {anyPort, type Side} from '../trace/side.ts';
-import {senderClassOf, type SenderSpace} from '../trace/sender-space.ts';
+import {anyPort, minShare, partsOfPorts, type Side} from '../trace/side.ts';
+import {senderClassOf, SenderConditions, type SenderSpace} from '../trace/sender-space.ts';
 import {masqueradesNothing, nothingMasqueraded} from './iptables/excerpt.ts';
 import {wholeText} from '../parse/pasted/split-text.ts';
 import {whatTextSays} from './services-in-rules/what-text-says.ts';
@@ -29,7 +29,7 @@ import {shownInPart} from './ipvs/shown-servers.ts';
 import {environmentOf, podsHere} from './outcomes/environment.ts';
 import {kernelObstacle, ownObstacle, reversePath} from './outcomes/kernel-obstacle.ts';
 import {packetOf} from './outcomes/probes.ts';
-import {spaceText} from './outcomes/senders.ts';
+import {clientPorts, spaceText} from './outcomes/senders.ts';
 import {walkShown} from './packet-in-text.ts';
 import {type AskedEntry, explainUnserved} from './packet-service.ts';
 import {acrossBridge, byLastRule, type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
@@ -389,7 +389,7 @@ function followOn(
   const held = misledDoubt(there, others, name)(arriving, settingOf(there).environment);
   if (held !== null) return [{...outcome, verdict: 'undecided', onward, ...held}];
   if (isAnsweredStraight(outcome, sent, environment, {here, there, others})) return [{...outcome, onward, ...lostAnswer(there, sent)}];
-  return walkNode(there, arriving, {others, sender})
+  return walkThere(there, arriving, {others, sender})
     .map(({drawnPorts: _, ...further}) => answeredBeyond(further, arriving, {here: there, others}))
     .map(further => (further.verdict === 'accept' && further.path.some(isCapturing) ? {...further, ...capturedOn(name)} : further))
     .map(({verdict, probability, lost, reason, policy, path, destination: end}) => ({
@@ -402,6 +402,20 @@ function followOn(
       ...(reason === undefined ? {} : {reason}),
       ...(policy === undefined ? {} : {policy}),
     }));
+}
+
+/** Of a packet whose source port another node chose, rules may treat some ports in another way; single ones are no loss (`minShare`). */
+function walkThere(there: PacketNode, arriving: Packet, given: Parameters<typeof walkNode>[2]): readonly PacketOutcome[] {
+  if (arriving.sourcePort !== undefined) return walkNode(there, arriving, given);
+  const parts = partsOfPorts(arriving.drawnPorts ?? clientPorts, (sourcePort, note) => {
+    const sender = new SenderConditions((field, alike) => {
+      if (field === 'port') note(alike);
+    });
+    return walkNode(there, {...arriving, sourcePort, client: 'source'}, {...given, sender});
+  });
+  const noticed = parts.filter(({share}, at) => at === 0 || share >= minShare);
+  const all = noticed.reduce((sum, {share}) => sum + share, 0);
+  return noticed.flatMap(({share, result}) => result.map(one => ({...one, probability: (one.probability * share) / all})));
 }
 
 function isCapturing({text}: RuleText): boolean {

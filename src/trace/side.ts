@@ -187,23 +187,27 @@ function laterPackets(side: Side, first: Packet, end: Packet, pods: Intervals, i
   if (reply === null || end.drawnPorts === undefined) return partsOf(reply === null ? [] : walkToEnds(side, reply));
   // Rules may treat a part of the ports in another way that are drawn for the new source.
   const drawn: Packet = {...reply, isPortDrawn: true};
-  const {classes} = senderClasses({
-    spaces: [{address: [[0n, 0n]], port: end.drawnPorts}],
-    most: maxDrawn,
-    pick: ({port}) => ({address: 0n, port: holds(port, BigInt(anyPort)) ? anyPort : Number(port[0]?.[0] ?? 0n)}),
-    walk: ({port}, note) => {
-      const environment: Environment = {...side.environment, drawnPort: alike => note('port', alike)};
-      return partsOf(walkToEnds({...side, environment}, {...drawn, port}));
-    },
-  });
-  const all = countOf(end.drawnPorts);
-  const found = classes.flatMap(({space, result}) => result.map(({share, lost}) => ({share: (share * countOf(space.port)) / all, lost})));
+  const found = partsOfPorts(end.drawnPorts, (port, drawnPort) => {
+    const environment: Environment = {...side.environment, drawnPort};
+    return partsOf(walkToEnds({...side, environment}, {...drawn, port}));
+  }).flatMap(({share: part, result}) => result.map(({share, lost}) => ({share: share * part, lost})));
   const counted = Map.groupBy(found, ({lost}) => (lost === undefined ? '' : endOf(lost)));
   const parts = [...counted.values()].map(alike => ({share: alike.reduce((sum, {share}) => sum + share, 0), lost: alike[0]?.lost}));
   const [most, ...others] = parts.toSorted((a, b) => b.share - a.share);
   const noticed = others.filter(({share}) => share >= minShare);
   const left = noticed.reduce((rest, {share}) => rest - share, 1);
   return most === undefined ? [] : [{...most, share: left}, ...noticed];
+}
+
+/** The parts of some ports that a walk tells apart, with their shares: one of each is walked. */
+export function partsOfPorts<T>(ports: Intervals, walk: (port: number, note: (alike: Intervals) => void) => T) {
+  const {classes} = senderClasses({
+    spaces: [{address: [[0n, 0n]], port: ports}],
+    most: maxDrawn,
+    pick: ({port}) => ({address: 0n, port: holds(port, BigInt(anyPort)) ? anyPort : Number(port[0]?.[0] ?? 0n)}),
+    walk: ({port}, note) => walk(port, alike => note('port', alike)),
+  });
+  return classes.map(({space, result}) => ({share: countOf(space.port) / countOf(ports), result}));
 }
 
 /** What rules say of single ports is meant for servers: a smaller share of the ports of clients is no loss of these. */

@@ -49,6 +49,18 @@ describe('a packet that a node sends on to an endpoint of another node', () => {
     expect(outcomes(fromOutside, nodes)).toMatchObject({'10.244.12.4:8080': 'reject node-b'});
   });
 
+  test('has a source port that was drawn: rules about single ones do nothing to it, others to their share', () => {
+    const withPorts = (ports: string): Snapshot => onNodeB(`-A FORWARD -p tcp -m tcp --sport ${ports} -d 10.244.12.4/32 -j DROP`);
+    expect(outcomes(fromOutside, withPorts('8080'))).toMatchObject({'10.244.12.4:8080': 'accept node-b'});
+    expect(outcomes(fromOutside, withPorts('1024:65535'))).toMatchObject({'10.244.12.4:8080': 'drop node-b'});
+    const [answer] = askNodes(fromOutside, withPorts('1024:33279'), name => name === 'node-a');
+    const ofOther = (answer?.outcomes ?? []).filter(({onward}) => onward !== undefined);
+    expect(ofOther.map(({verdict, probability}) => [verdict, probability.toFixed(3)])).toEqual([
+      ['accept', '0.167'],
+      ['drop', '0.167'],
+    ]);
+  });
+
   test('is lost with its reply', () => {
     const silent = onNodeB('-A FORWARD -s 10.244.12.4/32 -j DROP');
     expect(outcomes(fromPod, silent)).toMatchObject({'10.244.12.4:8080': 'reply drop node-b'});
