@@ -1,4 +1,4 @@
-import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario, sh, type Step, ufw} from './steps.ts';
+import {drop, elsewhere, inIptables, ipset, nft, nftChain, rules, type Scenario, sh, shIn, type Step, ufw} from './steps.ts';
 
 const decided = {isDecided: true} as const;
 
@@ -101,6 +101,11 @@ export const conditions: readonly Scenario[] = [
       rules('filter', ...[135, 136].map(type => `-A INPUT -p ipv6-icmp --icmpv6-type ${type} -j ACCEPT`), '-A INPUT -p ipv6-icmp -j DROP'),
       forgetNeighbors,
     ],
+    isIPv6Only: true,
+  },
+  {
+    name: 'neighbors-not-answered',
+    load: [rules('filter', '-A OUTPUT -p ipv6-icmp --icmpv6-type 136 -j DROP'), shIn('node-b', 'ip neighbour del 172.18.0.11 dev eth0')],
     isIPv6Only: true,
   },
   {name: 'nft-dnat-port', load: [nftPort('prerouting', 'ip daddr 10.96.1.2 tcp dport 80 dnat to :8080')]},
