@@ -56,7 +56,7 @@ export const features = {
 };
 
 /** Packages that only compute. One that reads, writes or waits belongs to the edge. */
-const corePackages = ['@types/sarif', 'ipaddr.js', 'js-yaml'];
+const corePackages = ['@types/sarif', 'cli-table3', 'ipaddr.js', 'js-yaml', 'string-width'];
 
 /** Where the types of API objects come from. Only src/model/ imports them; as a value it would be all of client-node. */
 const typePackage = '^(node_modules/)?@kubernetes/client-node';

@@ -35,6 +35,7 @@ const oclif = `@oclif/core ansi-escapes ansi-regex ansi-styles ansis clean-stack
 
 /** js-yaml reads kube-proxy's configuration. */
 const evaluation = `${oclif} ipaddr.js js-yaml`;
+const table = 'cli-table3 @colors/colors';
 /** client-node's KubeConfig, and how its OIDC login encodes. The login itself, undici and the models are not part of the bundle. */
 const client = '@kubernetes/client-node rfc4648';
 const cluster = `${client} p-limit yocto-queue yocto-spinner yoctocolors`;
@@ -53,13 +54,13 @@ describe('a command loads only the packages that it uses', () => {
     ['run.js', 'agent --help', ''],
     ['run.js', 'completion bash', oclif],
     ['run.js', 'explain ST202', `${oclif} ipaddr.js js-yaml`],
-    ['run.js', `check -A --from ${bundle}`, evaluation],
+    ['run.js', `check -A --from ${bundle}`, `${evaluation} ${table}`],
     ['run.js', `trace shop/web --from ${bundle}`, evaluation],
     ['run.js', `packet --from ${bundle} --node node-a --source 10.244.11.9 --destination shop/web --port 80`, evaluation],
-    ['run.js', `diff ${bundle} ${bundle}`, evaluation],
+    ['run.js', `diff ${bundle} ${bundle}`, `${evaluation} ${table}`],
     ['run.js', 'access -A', `${oclif} ipaddr.js js-yaml ${cluster}`],
-    ['run.js', 'check -A --agents --no-progress', `${evaluation} ${cluster}`],
-    ['run.js', 'check -A --no-progress', `${evaluation} ${cluster} isomorphic-ws ws`],
+    ['run.js', 'check -A --agents --no-progress', `${evaluation} ${table} ${cluster}`],
+    ['run.js', 'check -A --no-progress', `${evaluation} ${table} ${cluster} isomorphic-ws ws`],
     ['complete.js', 'ch', ''],
     ['complete.js', 'check --output ta', ''],
     ['complete.js', 'explain ST', 'ipaddr.js js-yaml'],

@@ -1,7 +1,8 @@
-import {largest} from '../../model/lists.ts';
+import {append, byWord, largest} from '../../model/lists.ts';
 import {plural} from '../../model/text.ts';
+import Table from 'cli-table3';
 import type {Report} from '../../model/report.ts';
-import {bySeverity, escapeText, plainTable, type Style, wrap} from '../renderer.ts';
+import {bySeverity, escapeText, type Style, visibleLength, wrap} from '../renderer.ts';
 import {
   causedText,
   emptyCell,
@@ -64,8 +65,25 @@ export function matrix(report: Report, {style, width, all}: MatrixOptions): stri
       ? [`${plural(columns.length - fit.shown.length, 'more column')} of nodes: widen the terminal, or use -o wide`]
       : []),
   ];
-  return [plainTable(head, body), ...notes.flatMap(note => wrap(note, width, '').map(style.dim))].join('\n');
+  const text = tableLines([head, ...body]);
+  return [...text.map(line => line.trimEnd()), ...notes.flatMap(note => wrap(note, width, '').map(style.dim))].join('\n');
 }
+
+/** The layout of cli-table3 takes time with the square of its rows: a table of many rows is made of several with the same widths. */
+function tableLines(rows: readonly (readonly string[])[]): readonly string[] {
+  const colWidths = (rows[0] ?? []).map((_, column) =>
+    rows.reduce((width, cells) => Math.max(width, visibleLength(cells[column] ?? '')), 0),
+  );
+  const lines: string[] = [];
+  for (let start = 0; start < rows.length; start += rowsOfTable) {
+    const table = new Table({style: {head: [], border: [], 'padding-left': 0, 'padding-right': 0}, chars: plain, colWidths});
+    table.push(...rows.slice(start, start + rowsOfTable).map(cells => [...cells]));
+    append(lines, table.toString().split('\n'));
+  }
+  return lines;
+}
+
+const rowsOfTable = 256;
 
 const wholeMatrix = {few: Infinity, single: Infinity, maxRows: Infinity};
 
@@ -84,19 +102,18 @@ const maxLegend = 140;
 
 /** As many columns as fit, at least one. Long node names are shortened if more columns fit then. */
 function fitColumns(columns: readonly MatrixColumn[], room: number) {
-  const each = Math.max(minTitleLength, Math.floor(room / columns.length) - gap);
+  const each = Math.max(minTitleLength, Math.floor(room / columns.length) - gap.length);
   const titles = columns.map(({title}) => shorten(title, each));
   let left = room;
   const tooMany = columns.findIndex(({cells}, index) => {
-    left -= gap + cells.reduce((width, {text}) => Math.max(width, text.length), titles[index]?.length ?? 0);
+    left -= gap.length + cells.reduce((width, {text}) => Math.max(width, text.length), titles[index]?.length ?? 0);
     return index > 0 && left < 0;
   });
   const fitting = tooMany < 0 ? columns.length : tooMany;
   return {shown: columns.slice(0, fitting), titles: titles.slice(0, fitting)};
 }
 
-/** Between two columns, in characters. */
-const gap = 2;
+const gap = '  ';
 const minTitleLength = 20;
 
 /** Shortened in the middle: node names differ at either end. */
@@ -110,3 +127,9 @@ function cell(made: MatrixCell | undefined, style: Style): string {
   if (severity === 'unknown') return style.dim(text);
   return severity === 'ok' ? style.green(text) : bySeverity(style, severity)(text);
 }
+
+/** Columns side by side without lines, as kubectl prints them. */
+const plain = {
+  ...byWord(['top top-mid top-left top-right bottom bottom-mid bottom-left bottom-right left left-mid mid mid-mid right right-mid', '']),
+  middle: gap,
+};
