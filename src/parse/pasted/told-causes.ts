@@ -178,14 +178,13 @@ Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?no endpoints available for service "?(
   the text takes away the rule of KUBE-FORWARD that drops INVALID packets: where that helps, answers take another way than the requests (asymmetric routes), so that this node does not know the connection. Route both by one node, or set net.netfilter.nf_conntrack_tcp_be_liberal to 1, with which kube-proxy 1.29 and later leave the rule out
 `);
 
-/** Words without which a line begins none of these. */
-export const wordsOfCauses =
-  /-[AD] (?:FORWARD|INPUT) |xtables.lock|-\w*(?:[LS]|list\S*) +KUBE-|list \w+ ip6? kube-proxy|\d\s+(?:ClusterIP|NodePort|LoadBalancer|ExternalIPs|HostPort|LocalRedirect)\s*$|insert_failed|is forbidden: User|no next plugin|no destination|Squid-Error|tcp_error|could not be retrieved|filter (?:FORWARD|INPUT)|-I (?:FORWARD|INPUT|DOCKER)|10\.0\.[2-5]\.15|pod cidr not|^\s*\d+: (?:flannel|vxlan|wireguard|cilium_|antrea)|\sNotReady|flannel net config|already has an IP address|BGP not est|not found in the host's|vxlanRoute|no such host|\bcni (?:plugin|config)|cni\/net\.d|plugin\/loop: |(?:\[ERROR\]|backend:|\b[A-Z]+:).* udp |etwork is unreachable|no endpoints available|failed call|bad checksum|RPF check|failed to assign an IP|Failed to find any valid|querying BIRD|\bping|respond\w* to ping|active [Ee]ndpoint|no object matching|does not exist|was not found|to upstream|<error: |ndpoints not |no endpoints found|Service not found|ensure load bal|free ports|write to '127|available IPs|satisfy the requested|not allowed in|find plugin|subnet\.env|calico\/nodename|certificate is valid|Invalid value|unexpected source|neighbor table|localEndpoints|policy|P FORWARD|(?:ing|ed|off|stop|disable|flush) (?:the |my |all )*(?:firewall|ufw|iptables)|Hairpin setup|itself|themselves|(?:its|their) own|自己|自身|本身|exclude-from-ext|UDP|8472|4789|\blisten|open |[Ll]egacy|iptables (?:-|to)|Weave NPC|clusterCIDR not|have a service port|panic: |<defunct>|防火墙|no upstream host|notOwner|count 0 local|^(?:[\da-f]{8}-|\s{20}).*(?:tcp|udp|sctp) |kube-tunnel-if|is invalid|INVALID|\| +(?:node|global)|has no endpoints|curl .*(?:localhost|127)/;
+/** A rule of a dump, of which there may be a million. */
+const isRule = /^(?:\[\d+:\d+\] )?-A |^:/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
   const entries = lines.flatMap((line, at) => {
-    if (!wordsOfCauses.test(line)) return [];
+    if (line === '' || isRule.test(line)) return [];
     const parts = lines.slice(at, at + maxBroken).map(part => part.trim());
     return [...piecesOf(parts.join(' ').replaceAll('\\"', '"'))];
   });
