@@ -497,13 +497,20 @@ test('what is shown alone is told with what belongs to it', () => {
     /^has sets \(ipset\), .* paste what .*ipvsadm -Ln/,
   );
   expect(answer('[ERROR] plugin/errors: 2 example.org. A: plugin/loop: no next plugin found')).toContain('its Corefile has no forward');
-  expect(answer('main.go:205] Using interface with name eth0 and address 10.0.2.15')).toContain('flannel takes 10.0.2.15');
+  expect(answer('main.go:205] Using interface with name eth0 and address 10.0.2.15')).toContain('the network plugin takes 10.0.2.15');
+  expect(answer('    vxlan id 1 local 10.0.2.15 dev enp0s3 srcport 0 0 dstport 8472 nolearning')).toContain(
+    'the network plugin takes 10.0.2.15',
+  );
+  expect(answer('    vxlan id 1 local 192.168.56.10 dev enp0s8 srcport 0 0 dstport 8472 nolearning')).not.toContain('plugin takes');
+  const endpoints = (address: string) => answer('NAME         ENDPOINTS           AGE', `kubernetes   ${address}:6443   1h`);
+  expect(endpoints('10.0.2.15')).toContain('the API server is announced at 10.0.2.15');
+  expect(endpoints('10.0.2.150')).not.toContain('is announced at');
   expect(answer('<BIG>Network Error (tcp_error)</BIG>')).toContain('an HTTP proxy answers in place of the Service');
   expect(answer('# firewall-cmd --permanent --direct --add-rule ipv4 filter FORWARD 1 -o docker0 -j ACCEPT')).toContain(
     'the text lets FORWARD of table filter accept packets',
   );
   expect(answer('iptables -A INPUT -p tcp --dport 22 -j ACCEPT')).not.toContain('accept packets');
-  expect(answer('main.go:205] Using interface with name eth1 and address 192.168.56.2')).not.toContain('flannel takes');
+  expect(answer('main.go:205] Using interface with name eth1 and address 192.168.56.2')).not.toContain('plugin takes');
 });
 
 test('a row of a table is read where its age was left out, and the address of a control plane is that of a node', () => {

@@ -226,7 +226,10 @@ describe('a line of another program', () => {
     ],
     ['HINFO: unreachable backend: no upstream host', 'CoreDNS has no server for names outside of the cluster that answers'],
     ['just the pod cant access the service itself by nodeport', 'a pod that its own Service sends back to itself'],
-    ['match.go:259] Using interface with name enp0s8 and address 10.0.3.15', 'flannel takes 10.0.3.15 for the address of a node'],
+    [
+      'match.go:259] Using interface with name enp0s8 and address 10.0.3.15',
+      'the network plugin takes 10.0.3.15 for the address of a node',
+    ],
     ['the external IP is not pinging', 'the address of a load balancer need not answer ping'],
     ['kernel: neighbour: arp_cache: neighbor table overflow!', 'the kernel has no place for more neighbors (arp_cache)'],
   ])('"%s" is told', (line, text) => {

@@ -54,8 +54,10 @@ plugin/loop: (?:Loop \(\S+ -> :\d+\) detected|Seen .* loop detected)
   an HTTP proxy answers in place of the Service, since the client's environment names one (http_proxy): no_proxy must have the networks of pods and Services
 plugin/(?:errors|loop)?.*\bno next plugin found
   CoreDNS has nothing to forward names outside of the cluster to: its Corefile has no forward (or proxy), so that it answers SERVFAIL for them
-(?:Using interface with name \S+ and address |public-ip[=:]\s*"?)(10\.0\.[2-5]\.15)\b|\b(10\.0\.[2-5]\.15)\b.*\bflannel
-  flannel takes $1$2 for the address of a node, which each machine of VirtualBox has behind its NAT: pods of other nodes are not reached. --iface of flannel must name the interface by which nodes reach each other
+(?:Using interface with name \S+ and address |public-ip[=:]\s*"?)(10\.0\.[2-5]\.15)\b|\b(10\.0\.[2-5]\.15)\b.*\bflannel|\bvxlan id \d+ local (10\.0\.[2-5]\.15)\b
+  the network plugin takes $1$2$3 for the address of a node, which each machine of VirtualBox has behind its NAT: pods of other nodes are not reached. --iface of flannel, or IP_AUTODETECTION_METHOD of calico, must name the interface by which nodes reach each other
+\bkubernetes\s+(10\.0\.[2-5]\.15):\d+
+  the API server is announced at $1, which each machine of VirtualBox has behind its NAT: on other nodes its Service leads to the node itself. --advertise-address of kube-apiserver (kubeadm init --apiserver-advertise-address) must be an address by which nodes reach each other
 [Ss]ervice "?([\w.-]+/[\w.-]+)"? does not have any active [Ee]ndpoint
   $1 has no ready endpoint, as the ingress controller says, which answers 503: no pod that its selector matches is ready (kubectl get pods --show-labels)
 (?:[Ee]rror (?:getting|obtaining) (?:Endpoints for )?Service|service) "?([\w.-]+/[\w.-]+)"?.*? (?:no object matching key|was not found|does not exist)
