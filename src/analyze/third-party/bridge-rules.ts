@@ -9,25 +9,25 @@ interface BridgeDoubt {
   readonly table: string;
   readonly rule: NftRule | null;
   readonly isOfArp: boolean;
-  /** The bridge of the node's own address, where no pod is on one. */
-  readonly uplink: string | null;
+  /** Where no pod is known to be on a bridge: that of the node's own address, or `a bridge` where links were not read. */
+  readonly bridge: string | null;
 }
 
 /**
- * Rules of bridges are not walked: where pods or the node itself are on a bridge, one that drops is in doubt. Those that ebtables-legacy wrote
- * are in no dump, and in KUBE-DEDUP an old kubelet drops copies of packets.
+ * Rules of bridges are not walked: where pods or the node itself are on a bridge, or where that was not read, one that drops is in doubt. Those
+ * that ebtables-legacy wrote are in no dump, and in KUBE-DEDUP an old kubelet drops copies of packets.
  */
 export function bridgeDoubts(nft: NftRuleset | null, {network, primaryInterface}: NodeFacts): readonly BridgeDoubt[] {
   const isOnBridge = network.links?.some(({master, isPeerElsewhere}) => isPeerElsewhere && master !== null) === true;
-  const isUplink = network.links?.some(({name, kind}) => name === primaryInterface && kind === 'bridge') === true;
-  if (!isOnBridge && !isUplink) return [];
-  const uplink = isOnBridge ? null : primaryInterface;
+  const isUplink = network.links?.some(({name, kind}) => name === primaryInterface && kind === 'bridge');
+  if (!isOnBridge && isUplink === false) return [];
+  const bridge = isOnBridge ? null : isUplink === true ? primaryInterface : 'a bridge';
   return [...(nft?.tables.values() ?? [])].flatMap((table): readonly BridgeDoubt[] => {
     if (table.family !== 'bridge' || table.dormant === true) return [];
     const [dropping] = droppingRules(table).toSorted((a, b) => Number(a.isOfArp) - Number(b.isOfArp));
     const isPolicy = table.baseChains.some(one => one.base?.policy === 'drop');
     if (dropping === undefined && !isPolicy) return [];
-    return [{table: table.id, rule: dropping?.rule ?? null, isOfArp: dropping?.isOfArp === true && !isPolicy, uplink}];
+    return [{table: table.id, rule: dropping?.rule ?? null, isOfArp: dropping?.isOfArp === true && !isPolicy, bridge}];
   });
 }
 
@@ -36,18 +36,18 @@ export function bridgeSymptoms(nft: NftRuleset | null, facts: NodeFacts, family:
   if (family === 'IPv6' && hostIP(facts, 'IPv4') !== null) return [];
   return bridgeDoubts(nft, facts).map(doubt => {
     const actual = doubt.rule === null ? [] : [doubt.rule];
-    const severity = doubt.isOfArp || doubt.uplink !== null ? ({severity: 'info'} as const) : {};
+    const severity = doubt.isOfArp || doubt.bridge !== null ? ({severity: 'info'} as const) : {};
     return {kind: 'undecided-path', family, port: null, detail: doubtText(doubt), expected: [], actual, ...severity};
   });
 }
 
-export function doubtText({table, rule, isOfArp, uplink}: BridgeDoubt): string {
+export function doubtText({table, rule, isOfArp, bridge}: BridgeDoubt): string {
   if (isOfArp) {
-    const who = uplink === null ? 'pods on a bridge of this node find each other and the node' : `others find the node by ${uplink}`;
+    const who = bridge === null ? 'pods on a bridge of this node find each other and the node' : `others find the node by ${bridge}`;
     return `a rule of table ${table} drops ARP on bridges, by which ${who}: those that it matches are reached by nobody`;
   }
   const what = `${rule === null ? 'a policy' : 'a rule'} of table ${table} drops frames on bridges, and rules of bridges are not evaluated`;
-  const packets = uplink === null ? 'between pods on a bridge of this node, and of those that it sends to them,' : `that pass ${uplink}`;
+  const packets = bridge === null ? 'between pods on a bridge of this node, and of those that it sends to them,' : `that pass ${bridge}`;
   return `${what}: the outcome for packets ${packets} is undetermined where it matches`;
 }
 
