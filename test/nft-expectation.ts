@@ -1,8 +1,8 @@
 import {ClusterView} from '../src/expect/cluster/cluster-view.ts';
 import {expectTable} from '../src/expect/nftables/expect-table.ts';
 import type {ExpectedTable} from '../src/expect/nftables/expected-table.ts';
-import {nodeFacts} from '../src/expect/node-facts.ts';
-import {type ConfigOverrides, resolveProxyConfig} from '../src/expect/proxy-config.ts';
+import {nodeFacts} from '../src/expect/read-node-facts.ts';
+import {type ConfigOverrides, resolveProxyConfig} from '../src/expect/resolve-proxy-config.ts';
 import type {Family} from '../src/model/address.ts';
 import type {ApiObjects, NodeDump} from '../src/model/snapshot.ts';
 

@@ -1,8 +1,8 @@
 import {ClusterView} from '../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../src/expect/iptables/expect-ruleset.ts';
 import {hasCanary, servesBothFamilies} from '../src/expect/iptables/iptables-versions.ts';
-import {nodeFacts} from '../src/expect/node-facts.ts';
-import {resolveProxyConfig} from '../src/expect/proxy-config.ts';
+import {nodeFacts} from '../src/expect/read-node-facts.ts';
+import {resolveProxyConfig} from '../src/expect/resolve-proxy-config.ts';
 import type {Family} from '../src/model/address.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../src/model/snapshot.ts';
 import {seededRandom} from './bench/random.ts';

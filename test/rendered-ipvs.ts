@@ -1,8 +1,8 @@
 import {ClusterView} from '../src/expect/cluster/cluster-view.ts';
 import {expectIpvs} from '../src/expect/ipvs/expected-ipvs.ts';
 import {setName, setTypes} from '../src/expect/ipvs/ipvs-sets.ts';
-import {nodeFacts} from '../src/expect/node-facts.ts';
-import {resolveProxyConfig} from '../src/expect/proxy-config.ts';
+import {nodeFacts} from '../src/expect/read-node-facts.ts';
+import {resolveProxyConfig} from '../src/expect/resolve-proxy-config.ts';
 import type {Family} from '../src/model/address.ts';
 import type {ApiObjects, NodeDump} from '../src/model/snapshot.ts';
 import type {Random} from './bench/random.ts';

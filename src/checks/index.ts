@@ -16,7 +16,7 @@ import {nodePortCollision, targetPortNotDeclared} from './objects/node-ports-and
 import {policySeesNode} from './objects/st113-policy-sees-node.ts';
 import {modeMismatch, modeNotSet, otherModeLeftovers, twoBackends} from './two-modes.ts';
 import {kubeProxyNotSyncing, noKubeProxy, twoProxies} from './kube-proxy.ts';
-import {changedWhileLooking, dumpUnreliable, familyNotRead, nodeNotRead} from './what-was-not-read.ts';
+import {changedWhileLooking, dumpUnreliable, familyNotRead, nodeNotRead} from './unread.ts';
 import {staleConntrack} from './st508-stale-conntrack.ts';
 import {localhostNodePortsStuck, serviceNameTooLong} from './nftables-checks.ts';
 import {endpointGetsNothing, oneEndpointGetsAll, removedEndpointInUse} from './traffic-checks.ts';

@@ -1,7 +1,7 @@
 import {whyWithoutKubeProxy} from '../model/node/node-facts.ts';
 import type {SymptomKind} from '../analyze/symptoms/symptom.ts';
 import {nodeObject, podsOnNode} from '../expect/api-index.ts';
-import {extraSyncPeriod} from '../expect/proxy-config.ts';
+import {extraSyncPeriod} from '../expect/resolve-proxy-config.ts';
 import {k3sRunsKubeProxy, kubeProxyPod, runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import {othersAnswer, failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import type {PodObject} from '../model/api-objects.ts';

@@ -21,7 +21,7 @@ import {type PortEntry, proxyVersion} from '../expect/cluster/cluster-view.ts';
 import {nodeObject} from '../expect/api-index.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {proxyTableId} from '../expect/nftables/expected-table.ts';
-import {leavesModeToDefault} from '../expect/proxy-config.ts';
+import {leavesModeToDefault} from '../expect/resolve-proxy-config.ts';
 import {families, joinHostPort} from '../model/address.ts';
 import {partition} from '../model/lists.ts';
 import type {Observation} from '../model/finding.ts';

@@ -39,7 +39,7 @@ function isFelt(finding: Finding): boolean {
   const {node, severity, code, share, service, variant} = finding;
   if (node === undefined || severity !== 'error') return false;
   if (isOfItself(finding)) return true;
-  return share !== undefined || (service === undefined ? variant !== undefined && losesAll.has(variant) : ofPorts.has(code));
+  return share !== undefined || (service === undefined ? variant !== undefined && affectsAll.has(variant) : ofPorts.has(code));
 }
 
 /** An endpoint that gets nothing, and a Service port that is not there: pods notice it whether or not a share was counted. */
@@ -62,7 +62,7 @@ function isOfOtherRules({code, senders, share}: Finding): boolean {
   return senders !== undefined && share !== undefined && ['ST213', 'ST303', 'ST401', 'ST402'].includes(code);
 }
 
-const losesAll: ReadonlySet<Variant> = new Set(['no-service-works', 'forwards-nothing']);
+const affectsAll: ReadonlySet<Variant> = new Set(['no-service-works', 'forwards-nothing']);
 
 /** A pod that the Service sends back to itself gets no reply. */
 function isOfItself({variant, endpoint, endpoints, pod}: Finding): boolean {

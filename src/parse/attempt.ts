@@ -1,4 +1,4 @@
-import type {PathTree} from '../model/paths.ts';
+import type {PathTree} from '../model/path-tree.ts';
 
 /** A file of a bundle may contain anything: a parse error is a result, not a failure of the run. */
 export function attempt<T>(parse: () => T): T | Error {

@@ -1,6 +1,6 @@
 import {type Finding, severities} from '../model/finding.ts';
 import type {NodeReport} from '../model/report.ts';
-import {pathTree} from '../model/paths.ts';
+import {pathTree} from '../model/path-tree.ts';
 import {hasFields, isObject, type NeededFields, readJson} from './attempt.ts';
 
 /** The schema of reports that can be read. */

@@ -1,5 +1,5 @@
 import {families} from '../model/address.ts';
-import {pathTree} from '../model/paths.ts';
+import {pathTree} from '../model/path-tree.ts';
 import {hasFields, isObject, type NeededFields, readJson} from './attempt.ts';
 import {isText} from './check-report.ts';
 import type {PreviewChange, PreviewPlan} from '../model/preview.ts';

@@ -26,8 +26,8 @@ import {readNft} from '../analyze/nftables/nft-rules.ts';
 import {resolveNftVersion} from '../analyze/nftables/resolve-nft-version.ts';
 import {resolveVersion} from '../analyze/iptables/resolve-version.ts';
 import {servedInAnyFamily} from '../expect/cluster/served-port.ts';
-import {nodeFacts} from '../expect/node-facts.ts';
-import {type ConfigOverrides, resolveProxyConfig} from '../expect/proxy-config.ts';
+import {nodeFacts} from '../expect/read-node-facts.ts';
+import {type ConfigOverrides, resolveProxyConfig} from '../expect/resolve-proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {matchesInterfaceName} from '../expect/nftables/nft-versions.ts';
 

@@ -1,4 +1,4 @@
-import {type PathRow, pathTree} from '../model/paths.ts';
+import {type PathRow, pathTree} from '../model/path-tree.ts';
 import {configMapPlaces} from '../model/proxy-config.ts';
 import {runsKubeProxy} from '../expect/kube-proxy-pod.ts';
 import type {ApiObjects} from '../model/snapshot.ts';

@@ -1,4 +1,4 @@
-import {pathTree} from '../model/paths.ts';
+import {pathTree} from '../model/path-tree.ts';
 import {isObject, readJson} from '../parse/attempt.ts';
 import {isKnownText, knownVersion, wordSet} from './known-words.ts';
 import {unreadable, redactJson} from './redact-config.ts';

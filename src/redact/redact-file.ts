@@ -1,5 +1,5 @@
 import {byWord} from '../model/lists.ts';
-import {pathTree} from '../model/paths.ts';
+import {pathTree} from '../model/path-tree.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {isKnownText, knownVersion} from './known-words.ts';
 import {commonTables, redactNftName, redactObjectName, redactNft} from './redact-nft.ts';

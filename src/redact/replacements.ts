@@ -4,7 +4,7 @@ import {AddressMap, AddressText, KeyedHash, looksLikeAddress} from './addresses.
 import {ChainNames} from './redact-chain-names.ts';
 import {isKnownText, wordSet} from './known-words.ts';
 import {Interfaces, Names, type NameKind} from './names.ts';
-import type {PathTree} from '../model/paths.ts';
+import type {PathTree} from '../model/path-tree.ts';
 
 /** All replacements in one bundle, by one key. Equal texts have equal replacements. */
 export class Replacements {

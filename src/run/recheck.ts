@@ -1,6 +1,6 @@
 import {largest} from '../model/lists.ts';
 import {isPolicyChain} from '../analyze/third-party/iptables-rules.ts';
-import {changedWhileLooking} from '../checks/what-was-not-read.ts';
+import {changedWhileLooking} from '../checks/unread.ts';
 import {gracePeriod} from '../model/state-history.ts';
 import type {OpenDiagnosis} from '../diagnosis/diagnose-node.ts';
 import {toFinding} from '../diagnosis/to-finding.ts';

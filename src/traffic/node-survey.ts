@@ -5,7 +5,7 @@ import {namespacedName} from '../model/text.ts';
 import {uniqueBy} from '../model/lists.ts';
 import {diagnoseNode, type NodeSurroundings} from '../diagnosis/diagnose-node.ts';
 import type {PortEntry} from '../expect/cluster/cluster-view.ts';
-import {nodeFacts} from '../expect/node-facts.ts';
+import {nodeFacts} from '../expect/read-node-facts.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {PortTrace} from '../model/service-trace.ts';
 import type {NodeDump} from '../model/snapshot.ts';

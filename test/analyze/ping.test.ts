@@ -93,7 +93,7 @@ test('a rule about echo requests matches a ping, and one about other messages of
   const {walkPacket} = await import('../trace/walks.ts');
   const {environmentOf} = await import('../../src/analyze/outcomes/environment.ts');
   const {packetOf} = await import('../../src/analyze/outcomes/probes.ts');
-  const {nodeFacts} = await import('../../src/expect/node-facts.ts');
+  const {nodeFacts} = await import('../../src/expect/read-node-facts.ts');
   const {nodes, api} = await snapshotOf('healthy/1.36-iptables');
   const [node] = nodes;
   const parts = {source: '10.7.1.5', destination: '10.7.2.9', port: 0, from: {kind: 'other', interface: null}} as const;

@@ -3,8 +3,8 @@ import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {compareRulesets} from '../../src/compare/compare-rulesets.ts';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../src/expect/iptables/expect-ruleset.ts';
-import {nodeFacts} from '../../src/expect/node-facts.ts';
-import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
+import {nodeFacts} from '../../src/expect/read-node-facts.ts';
+import {resolveProxyConfig} from '../../src/expect/resolve-proxy-config.ts';
 import {asExpectation} from '../../src/analyze/iptables/resolve-version.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 

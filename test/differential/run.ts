@@ -11,7 +11,7 @@ import type {PreviewChange} from '../../src/model/preview.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {preview} from '../preview-of.ts';
 import {randomCase} from './random-case.ts';
-import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
 import {changeObjects} from './object-faults.ts';
 import {withFiles} from '../fixtures.ts';

@@ -1,5 +1,5 @@
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {nodeFacts} from '../../src/expect/node-facts.ts';
+import {nodeFacts} from '../../src/expect/read-node-facts.ts';
 import {parseAddress} from '../../src/model/address.ts';
 import {type NetworkFacts, routeOf, sysctlNumber} from '../../src/model/node/node-facts.ts';
 import {apiObjects} from '../cluster.ts';

@@ -8,7 +8,7 @@ import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {effectOnPacket, probeOutcome} from '../../src/preview/effect.ts';
 import {nodeSetup, plannedConfig, actualSide, expectedSide, type WalkedSide, sideOutcome} from '../../src/preview/sides.ts';
 import {preview} from '../preview-of.ts';
-import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
 import {someOf} from '../cases.ts';
 import {nodeDump} from '../cluster.ts';
 import {readFixture, snapshotOf, withFiles} from '../fixtures.ts';

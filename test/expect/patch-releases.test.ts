@@ -10,7 +10,7 @@ import {
   ruleChanges,
   type RulesMode,
 } from '../../src/expect/patch-releases.ts';
-import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
+import {resolveProxyConfig} from '../../src/expect/resolve-proxy-config.ts';
 import type {KubeProxyVersion} from '../../src/model/proxy-config.ts';
 import {apiObjects, nodeDump} from '../cluster.ts';
 

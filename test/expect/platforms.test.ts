@@ -2,7 +2,7 @@ import {readdirSync} from 'node:fs';
 import {load} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
 import {k3sRunsKubeProxy, kubeProxyPod} from '../../src/expect/kube-proxy-pod.ts';
-import {resolveProxyConfig} from '../../src/expect/proxy-config.ts';
+import {resolveProxyConfig} from '../../src/expect/resolve-proxy-config.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../src/model/api-objects.ts';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
 import {parseNodeArgs} from '../../src/parse/kube-proxy/kube-proxy-config.ts';

@@ -1,5 +1,5 @@
 import {diagnose} from '../../src/diagnose.ts';
-import {nodeFacts} from '../../src/expect/node-facts.ts';
+import {nodeFacts} from '../../src/expect/read-node-facts.ts';
 import type {NodeContext} from '../../src/expect/node-context.ts';
 import {environmentOf} from '../../src/analyze/outcomes/environment.ts';
 import {probesFor} from '../../src/analyze/outcomes/probes.ts';

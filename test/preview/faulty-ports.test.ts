@@ -5,7 +5,7 @@ import {join} from 'node:path';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
-import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
 import {addressInside, parseCidr} from '../../src/model/address.ts';
 import type {PreviewChange} from '../../src/model/preview.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';

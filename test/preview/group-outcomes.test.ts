@@ -4,7 +4,7 @@ import {tmpdir} from 'node:os';
 import {join} from 'node:path';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
-import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
 import type {EndpointSliceObject, NodeObject} from '../../src/model/api-objects.ts';
 import type {PreviewChange} from '../../src/model/preview.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';

@@ -4,7 +4,7 @@ import type {ApiObjects} from '../../src/model/snapshot.ts';
 import {service} from '../cluster.ts';
 import {snapshotOf} from '../fixtures.ts';
 import type {Scenario} from '../scenario.ts';
-import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
 import type {Preview} from '../../src/model/preview.ts';
 import {adviceOf, idsOf, type PreviewSettings, previewFrom as previewOfCapture, previewOf, withKernel} from './previews.ts';
 

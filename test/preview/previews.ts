@@ -1,4 +1,4 @@
-import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
 import type {Preview} from '../../src/model/preview.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {preview} from '../preview-of.ts';

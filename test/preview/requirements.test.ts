@@ -1,6 +1,6 @@
 /** What stops kube-proxy before a packet is lost: reported failures of real clusters, replayed. */
 import {describe, expect, test} from 'vitest';
-import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
 import type {Preview, Requirement} from '../../src/model/preview.ts';
 import type {Scenario} from '../scenario.ts';
 import {interfaces, nodes, type PreviewSettings, previewFrom as previewOfAll, withKernel} from './previews.ts';

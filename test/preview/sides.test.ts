@@ -1,6 +1,6 @@
 /** Both sides of a preview are walked as `check` and `packet` walk a node. */
 import {describe, expect, test} from 'vitest';
-import type {ConfigOverrides} from '../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
 import {readFixture} from '../fixtures.ts';
 import {previewFrom} from './previews.ts';
 

@@ -1,4 +1,4 @@
-import {pathTree} from '../../model/paths.ts';
+import {pathTree} from '../../model/path-tree.ts';
 import type {PodObject} from '../../model/api-objects.ts';
 import {checks} from '../../checks/index.ts';
 import {type Finding, severities} from '../../model/finding.ts';

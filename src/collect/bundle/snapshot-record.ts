@@ -1,5 +1,5 @@
 import {type ApiObjects, isServiceList, type Problem, type UnreadNode} from '../../model/snapshot.ts';
-import {pathTree} from '../../model/paths.ts';
+import {pathTree} from '../../model/path-tree.ts';
 import {asFields, hasFields, type NeededFields, readFields, readJson} from '../../parse/attempt.ts';
 import type {RecordedHistory, StateChange} from '../../model/state-history.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';

@@ -1,4 +1,4 @@
-import {type PathRow, pathTree, type PathTree} from '../../model/paths.ts';
+import {type PathRow, pathTree, type PathTree} from '../../model/path-tree.ts';
 import {isObject} from '../../parse/attempt.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 

@@ -105,9 +105,9 @@ function endOfTrace({first, last, table, chain, step, rule, text, ...packet}: Tr
     step === 'policy'
       ? `the policy of ${place}${policy == null ? '' : `, which is ${policy.toUpperCase()}`}`
       : `${rule === null ? 'a rule' : `rule ${rule}`} of ${place}${what === undefined ? '' : `: ${what}`}`;
-  if (chain.startsWith('KUBE-SEP-'))
-    return `the trace of ${first === null ? 'a packet' : `${withoutPort(first.source)} → ${first.destination}`} ends at ${place}, which translates it to an endpoint, and no line of FORWARD or INPUT follows: unless the text leaves these out, the kernel drops it where it looks for the route, since rp_filter is 1 and the sender is reached by another interface than that by which it came, or no route leads to the endpoint (ip route get ENDPOINT from SENDER iif INTERFACE, sysctl -a | grep rp_filter)`;
   const tuple = first === null ? 'a packet' : `${withoutPort(first.source)} → ${first.destination}`;
+  if (chain.startsWith('KUBE-SEP-'))
+    return `the trace of ${tuple} ends at ${place}, which translates it to an endpoint, and no line of FORWARD or INPUT follows: unless the text leaves these out, the kernel drops it where it looks for the route, since rp_filter is 1 and the sender is reached by another interface than that by which it came, or no route leads to the endpoint (ip route get ENDPOINT from SENDER iif INTERFACE, sysctl -a | grep rp_filter)`;
   const to =
     first === null || last === null
       ? ''

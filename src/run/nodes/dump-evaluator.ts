@@ -6,7 +6,7 @@ import type {OpenDiagnosis} from '../../diagnosis/diagnose-node.ts';
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import {fileText, type ApiObjects, type Problem} from '../../model/snapshot.ts';
 import {gracePeriod, healthTimeout, type ReadTime, type StateHistory} from '../../model/state-history.ts';
-import {extraSyncPeriod} from '../../expect/proxy-config.ts';
+import {extraSyncPeriod} from '../../expect/resolve-proxy-config.ts';
 import {chainByChain} from '../../parse/iptables/dump-chain.ts';
 import {parseHealthz, parseSyncMetrics} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import type {ClusterRun} from '../cluster-run.ts';

@@ -1,6 +1,6 @@
 import {checks} from '../../checks/index.ts';
 import type {DiagnoseOptions} from '../../diagnosis/diagnose-node.ts';
-import type {ConfigOverrides} from '../../expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../expect/resolve-proxy-config.ts';
 import {parseCidr} from '../../model/address.ts';
 import {oldestKnownMinor} from '../../model/proxy-config.ts';
 import type {ParsedEvaluationFlags} from '../cluster-run.ts';

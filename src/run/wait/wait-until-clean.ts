@@ -1,5 +1,5 @@
 import {gracePeriod} from '../../model/state-history.ts';
-import {nodeNotRead} from '../../checks/what-was-not-read.ts';
+import {nodeNotRead} from '../../checks/unread.ts';
 import {ClusterReader, type ClusterScope} from '../../collect/cluster/cluster-reader.ts';
 import {readNodes, readServices} from '../../collect/cluster/read-cluster.ts';
 import type {OpenDiagnosis} from '../../diagnosis/diagnose-node.ts';

@@ -1,4 +1,4 @@
-import {nodeFacts} from '../../../src/expect/node-facts.ts';
+import {nodeFacts} from '../../../src/expect/read-node-facts.ts';
 import {environmentOf} from '../../../src/analyze/outcomes/environment.ts';
 import {askPacket, type PacketAnswer, type PacketNode} from '../../../src/analyze/packet-query.ts';
 import {walkRules} from '../../../src/analyze/packet-rules.ts';

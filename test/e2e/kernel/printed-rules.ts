@@ -1,5 +1,5 @@
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
-import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../../src/expect/resolve-proxy-config.ts';
 import {families} from '../../../src/model/address.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
 import {nodeSetup} from '../../../src/preview/sides.ts';

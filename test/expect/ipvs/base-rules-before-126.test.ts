@@ -2,7 +2,7 @@
 import {expect, test} from 'vitest';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
 import {expectIpvs} from '../../../src/expect/ipvs/expected-ipvs.ts';
-import {nodeFacts} from '../../../src/expect/node-facts.ts';
+import {nodeFacts} from '../../../src/expect/read-node-facts.ts';
 import {apiObjects, endpoint, nodeDump, service, slice} from '../../cluster.ts';
 import {proxyConfig, version} from '../../kube-proxy.ts';
 

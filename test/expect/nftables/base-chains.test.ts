@@ -1,6 +1,6 @@
 /** The chains and sets that all Services share, against section 2 of kube-proxy's rules in nftables mode. */
 import {describe, expect, test} from 'vitest';
-import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../../src/expect/resolve-proxy-config.ts';
 import type {Family} from '../../../src/model/address.ts';
 import {apiObjects, nodeDump} from '../../cluster.ts';
 import {chainsOf, elementsOf, expectedTable} from '../../nft-expectation.ts';

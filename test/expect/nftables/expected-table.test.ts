@@ -1,8 +1,8 @@
 import {expect, test} from 'vitest';
 import {ClusterView} from '../../../src/expect/cluster/cluster-view.ts';
 import {expectTable} from '../../../src/expect/nftables/expect-table.ts';
-import {nodeFacts} from '../../../src/expect/node-facts.ts';
-import {resolveProxyConfig} from '../../../src/expect/proxy-config.ts';
+import {nodeFacts} from '../../../src/expect/read-node-facts.ts';
+import {resolveProxyConfig} from '../../../src/expect/resolve-proxy-config.ts';
 import {apiObjects, endpoint, nodeDump, service, slice} from '../../cluster.ts';
 
 test('forgetting drops the chains of Service ports that were made since then, and no others', () => {

@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../../src/expect/resolve-proxy-config.ts';
 import {families} from '../../../src/model/address.ts';
 import type {ApiObjects, NodeDump} from '../../../src/model/snapshot.ts';
 import {isPlainJson} from '../../../src/parse/nftables/nft-json-chains.ts';

@@ -2,7 +2,7 @@
 import {describe, expect, test} from 'vitest';
 import {inferNftConfig} from '../../../src/expect/nftables/infer-nft-config.ts';
 import {kubeProxyTables} from '../../../src/analyze/nftables/nft-rules.ts';
-import type {ConfigOverrides} from '../../../src/expect/proxy-config.ts';
+import type {ConfigOverrides} from '../../../src/expect/resolve-proxy-config.ts';
 import type {Family} from '../../../src/model/address.ts';
 import type {ServiceSpec} from '../../../src/model/api-objects.ts';
 import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';

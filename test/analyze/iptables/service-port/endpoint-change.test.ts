@@ -6,8 +6,8 @@ import type {PortCase} from '../../../../src/analyze/iptables/service-port/port-
 import {compareRulesets} from '../../../../src/compare/compare-rulesets.ts';
 import {ClusterView} from '../../../../src/expect/cluster/cluster-view.ts';
 import {expectRuleset} from '../../../../src/expect/iptables/expect-ruleset.ts';
-import {nodeFacts} from '../../../../src/expect/node-facts.ts';
-import {resolveProxyConfig} from '../../../../src/expect/proxy-config.ts';
+import {nodeFacts} from '../../../../src/expect/read-node-facts.ts';
+import {resolveProxyConfig} from '../../../../src/expect/resolve-proxy-config.ts';
 import type {EndpointSliceObject} from '../../../../src/model/api-objects.ts';
 import type {ApiObjects, NodeDump} from '../../../../src/model/snapshot.ts';
 import {parseDumps} from '../../../../src/parse/iptables/iptables-save.ts';

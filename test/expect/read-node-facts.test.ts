@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {nodeFacts, readNodeFacts} from '../../src/expect/node-facts.ts';
+import {nodeFacts, readNodeFacts} from '../../src/expect/read-node-facts.ts';
 import {hostIP} from '../../src/model/node/node-facts.ts';
 import type {NodeObject} from '../../src/model/api-objects.ts';
 import {apiObjects, nodeDump} from '../cluster.ts';

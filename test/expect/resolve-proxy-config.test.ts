@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {kubeProxyPod} from '../../src/expect/kube-proxy-pod.ts';
-import {type ConfigOverrides, resolveProxyConfig} from '../../src/expect/proxy-config.ts';
+import {type ConfigOverrides, resolveProxyConfig} from '../../src/expect/resolve-proxy-config.ts';
 import type {ConfigMapObject, NodeObject, PodObject} from '../../src/model/api-objects.ts';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
 import {apiObjects, nodeDump} from '../cluster.ts';
