@@ -149,11 +149,16 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     for (const watch of cluster.api.watches) watch.mute();
     const web = structuredClone(cluster.api.store.find('services', 'shop', 'web')) as StoredObject;
     cluster.api.store.put('services', web);
-    const {summary, exitCode, ...report} = await check('shop/web', '--agents', '--wait', '20s');
-    expect(Object.values(reasons(report as CheckReport))).toEqual(
-      Array.from({length: 3}, () => expect.stringMatching(/^its agent checked it \d+ s ago, before shop\/web changed$/)),
-    );
-    expect({verdict: summary.verdict, exitCode}).toEqual({verdict: 'incomplete', exitCode: 3});
+    const stale = expect.stringMatching(/^its agent checked it \d+ s ago, before shop\/web changed$/);
+    // Where the machine is busy, they may not answer in time.
+    const verdicts: unknown[] = [];
+    const whyUnread = async () => {
+      const {summary, exitCode, ...report} = await check('shop/web', '--agents', '--wait', '20s');
+      verdicts.push({verdict: summary.verdict, exitCode});
+      return Object.values(reasons(report as CheckReport));
+    };
+    await expect.poll(whyUnread).toEqual([stale, stale, stale]);
+    expect(verdicts.at(-1)).toEqual({verdict: 'incomplete', exitCode: 3});
     for (const watch of [...cluster.api.watches]) watch.end();
     expect((await check('shop/web', '--agents')).summary).toMatchObject({verdict: 'ok', nodesUnread: 0});
   });
@@ -182,8 +187,11 @@ describeWith([...clusterNeeds, 'setpriv', 'unshare'], 'agents on the nodes of a 
     agents.set('node-b', old);
     await old.ready();
     expect((await old.ask('/result', {token: null})).status).toBe(200);
-    cluster.api.requests.length = 0;
-    expect((await check('-A', '--agents')).summary).toMatchObject({nodesChecked: 3, nodesUnread: 0});
+    const summary = async () => {
+      cluster.api.requests.length = 0;
+      return (await check('-A', '--agents')).summary;
+    };
+    await expect.poll(summary).toMatchObject({nodesChecked: 3, nodesUnread: 0});
     const asked = cluster.api.requests.filter(({resource}) => resource?.subresource === 'proxy');
     const shown = asked.map(({path, headers}) => [/pods\/([^/]+)\//.exec(path)?.[1], headers['x-svc-trace-authorization'] !== undefined]);
     expect(Object.fromEntries(shown)).toEqual({

@@ -142,9 +142,11 @@ describeWith([...clusterNeeds, 'script'], 'top of a live cluster in iptables mod
     });
     const cells = onNode(report, 'node-a');
     expect(sum(load.served.values())).toBe(230);
+    // The interval is the mean of the nodes, and that of one may be another where the machine is busy: of all it has the same part.
+    const all = sum(endpoints.map(address => newOnes(report, address) ?? 0));
     for (const address of endpoints) {
-      // The interval is the mean of the nodes.
-      expect(Math.abs((newOnes(report, address) ?? 0) - (load.served.get(address) ?? 0)), address).toBeLessThan(2);
+      const ofEndpoint = ((newOnes(report, address) ?? 0) / all) * 230;
+      expect(Math.abs(ofEndpoint - (load.served.get(address) ?? 0)), address).toBeLessThan(0.5);
       expect(cells[address]?.totalConnections).toBe(load.served.get(address));
       expect(cells[address]?.expectedShare).toBeCloseTo(1 / 3, 6);
     }
