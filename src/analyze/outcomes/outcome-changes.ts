@@ -75,7 +75,8 @@ export const maxPorts = 300;
 /** So many Service ports, those first that the rules name: by an address, then by a network or range, and by a port. */
 export function namedPorts({ports, context, texts}: RulesInQuestion, count: number = maxPorts): readonly ServedPort[] {
   if (texts.length === 0) return [];
-  const ranks = new Map(ports.map(item => [item, rankOf(item, context, constantsIn(texts))]));
+  const constants = constantsIn(texts);
+  const ranks = new Map(ports.map(item => [item, rankOf(item, context, constants)]));
   return ports.toSorted((a, b) => (ranks.get(b) ?? 0) - (ranks.get(a) ?? 0)).slice(0, count);
 }
 

@@ -69,7 +69,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...told(besideNodePorts(lines, servers, listed)),
     ...unboundAddresses(node, listed, traces),
     ...told([openedInLog(lines, traces), besideLog(lines, listed), listed.faults, objectRelations(lines, listed)].flat()),
-    ...packetsOf(lines, fileText(node, 'conntrack')),
+    ...packetsOf(lines, fileText(node, 'conntrack'), listed),
     ...strayFlows(fileText(node, 'conntrack'), traces),
     ...takenBefore({...rules, nft}, traces),
     ...told([

@@ -1,7 +1,7 @@
 import {familyOf, joinHostPort} from '../../model/address.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {parseConntrack} from '../conntrack.ts';
-import {type Listed, listedIn} from './listed-objects.ts';
+import type {Listed} from './listed-objects.ts';
 
 /** What a pasted text shows to be wrong, in a few words. */
 export interface TextFact {
@@ -97,11 +97,10 @@ export function connectionIn(
 }
 
 /** What connections and tcpdump show to be lost or refused. Most telling first. */
-export function packetsOf(lines: readonly string[], tracked: string): readonly TextFact[] {
+export function packetsOf(lines: readonly string[], tracked: string, listed: Listed): readonly TextFact[] {
   const waiting = waitingConnections(lines, tracked);
   if (!lines.some(line => line.includes(' > '))) return waiting;
   const segments = segmentsOf(lines);
-  const listed = listedIn(lines);
   return [
     ...waiting,
     ...meant(tellingLines, lines),

@@ -214,13 +214,13 @@ function unreachedByCilium(lines: readonly string[]): readonly string[] {
   });
 }
 
-/** Rules that node-local-dns writes anew, the same again: at its start it says so of each once. */
+/** Rules that node-local-dns writes again, more than once: at its start it says so of each once. */
 function rulesThatReturn(lines: readonly string[]): readonly string[] {
   const rules = lines.flatMap(line => /Added back nodelocaldns rule - (\{.*\})/.exec(line)?.[1] ?? []);
   return new Set(rules).size === rules.length
     ? []
     : [
-        'node-local-dns writes its rules of iptables anew again and again: another program removes them (a firewall that is reloaded, iptables-restore without --noflush), and so perhaps those of kube-proxy, which it writes at its next sync',
+        'node-local-dns writes its rules of iptables again and again: another program removes them (a firewall that is reloaded, iptables-restore without --noflush), and so perhaps those of kube-proxy, which it writes at its next sync',
       ];
 }
 

@@ -128,7 +128,7 @@ function strictCilium(lines: readonly string[]): readonly string[] {
   );
   if (strict.length === 0) return [];
   return [
-    `rp_filter is 1 for ${someOf(strict)}${values.get('all') === 1 ? ' (that of all counts where it is larger)' : ''}: the kernel drops packets whose sender is reached by another interface, as with Cilium, which needs 0 there. systemd sets it anew from files of /etc/sysctl.d and /usr/lib/sysctl.d`,
+    `rp_filter is 1 for ${someOf(strict)}${values.get('all') === 1 ? ' (that of all counts where it is larger)' : ''}: the kernel drops packets whose sender is reached by another interface, as with Cilium, which needs 0 there. systemd sets it again from files of /etc/sysctl.d and /usr/lib/sysctl.d`,
   ];
 }
 

@@ -61,7 +61,7 @@ export function answerOfText(content: Buffer): string | null {
     ...refusedElements(lines),
     ...stoppedInKernel(lines, listedSwitches(lines) ?? '').map(({text}) => text),
     ...commandAnswers(lines),
-    ...packetsOf(lines, lines.join('\n')).map(({text}) => text),
+    ...packetsOf(lines, lines.join('\n'), listed).map(({text}) => text),
     ...listed.faults,
     ...clients,
     ...besideLog(lines, listed),

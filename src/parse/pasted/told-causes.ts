@@ -11,6 +11,10 @@ export const atLoopback =
 const noSession =
   'calico-node has no BGP session with $1: pods of those nodes are not reached from this one. A firewall stops TCP port 179, or calico took the address of another interface (IP_AUTODETECTION_METHOD)';
 
+/** Of a firewall. */
+const stoppedByIt =
+  ' packets arrive, as the text says: its rules drop or refuse those of pods or of other nodes. The networks of pods and Services, their interfaces and the ports of the network plugin must pass it';
+
 const told = meanings(String.raw`
 \bip6?tables\S* .*-\w*(?:[LS]|list\S*)\s+(KUBE-[\w-]+).*?\bip6?tables\S*(?: v\S+ \S+)?: No chain/target/match by that name
   there is no chain $1: in iptables and IPVS mode kube-proxy has not written its rules, or wrote them to the other backend (iptables-nft-save and iptables-legacy-save show both)
@@ -113,9 +117,9 @@ Kernel's RPF check is set to 'loose'
 ^(?!.*ExecStart).*(?:\biptables (?:-w )?(?:-P|--policy|-I)|--add-rule ipv[46] filter) (FORWARD|INPUT|DOCKER-USER) (?:.*-j )?ACCEPT
   the text lets $1 of table filter accept packets: where that helps, its policy (DROP, as Docker sets it for FORWARD) or a rule of a firewall stopped those of pods
 \b(?:(?:[Dd]isabl|[Ss]topp|[Tt]urn|[Ff]lush)(?:ing|ed)(?: off)?|(?:[Ww]hen|[Ii]f|[Oo]nce|[Aa]fter) (?:[Ii]|we) (?:stop|disable|flush|turn off)) (?:the |my |all )*(firewalld|ufw|iptables|firewall)(?!.*?\?)(?:(?!n't| not | no )[^.])*?\b(?:fix|work|solv|resolv|help)
-  without $1 packets arrive, as the text says: its rules drop or refuse those of pods or of other nodes. The networks of pods and Services, their interfaces and the ports of the network plugin must pass it
+  without $1${stoppedByIt}
 (?<!没有?|未|不)(?:开启|启用|打开|启动)了?\s?(?:防火墙|firewalld|ufw|iptables)[^。]{0,6}(?:后|之后|就)[^。]*(?:不了|无法|不通|失败|超时|不能)|(?:关闭|停止|关掉|禁用)了?\s?(?:防火墙|firewalld|ufw|iptables)[^。]{0,6}(?:后|之后|就)(?:(?!还是|仍|依然|不)[^。])*(?:正常|可以|好了|解决|通了)
-  without the firewall packets arrive, as the text says: its rules drop or refuse those of pods or of other nodes. The networks of pods and Services, their interfaces and the ports of the network plugin must pass it
+  without the firewall${stoppedByIt}
 unreachable backend: no upstream host
   CoreDNS has no server for names outside of the cluster that answers: those that forward in the Corefile names, or the resolv.conf that it reads, are not reached from its pod (a firewall, the masquerading of the network plugin)
 Hairpin setup failed for pod "([^"_]+)_
