@@ -35,8 +35,8 @@ export const features = {
     files: ['preview/', 'run/preview/', 'run/rules/', 'render/preview/', 'render/rules/'],
     usedBy: [],
   },
-  top: {files: ['traffic/', 'run/top/', 'render/top/'], usedBy: ['agent/endpoint-connections.ts', 'render/table/diff.ts']},
-  diff: {files: ['diff/', 'render/table/diff.ts'], usedBy: []},
+  top: {files: ['traffic/', 'run/top/', 'render/top/'], usedBy: ['agent/endpoint-connections.ts', 'render/table/diff-report.ts']},
+  diff: {files: ['diff/', 'render/table/diff-report.ts'], usedBy: []},
   packet: {
     files: [
       'run/packet/',
@@ -45,7 +45,7 @@ export const features = {
       'analyze/packet-in-map.ts',
       'analyze/packet-in-text.ts',
       'analyze/packet-service.ts',
-      'render/table/packet.ts',
+      'render/table/packet-report.ts',
     ],
     usedBy: [],
   },

@@ -6,7 +6,7 @@ import {execa} from 'execa';
 import {loadAll} from 'js-yaml';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {permissionsFor} from '../src/collect/access/permissions.ts';
-import {roleManifest} from '../src/render/access/access.ts';
+import {roleManifest} from '../src/render/access/access-report.ts';
 import {allowedBy} from './collect/access/roles.ts';
 import {capturePath} from './fixtures.ts';
 import type {ApiServer} from './stand-in/api-server.ts';

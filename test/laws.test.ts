@@ -14,7 +14,7 @@ import type {ServicePort} from '../src/model/service-port.ts';
 import type {NodeDump, Snapshot} from '../src/model/snapshot.ts';
 import {formatRule} from './rendered-dump.ts';
 import {parseDumps} from '../src/parse/iptables/iptables-save.ts';
-import type {Environment, Packet} from '../src/trace/packet.ts';
+import type {Environment, Packet} from '../src/trace/walked-packet.ts';
 import {walkPacket} from './trace/walks.ts';
 import {expectationFrom, expectationOf} from './expectation.ts';
 import {captureNames, snapshotOf} from './fixtures.ts';

@@ -1,4 +1,4 @@
-import type {Preview} from '../src/model/preview.ts';
+import type {Preview} from '../src/model/preview-result.ts';
 import type {NodeDump, Snapshot} from '../src/model/snapshot.ts';
 import {PreviewRun, type PreviewRunInput} from '../src/preview/preview-run.ts';
 

@@ -1,4 +1,4 @@
-import {checks} from '../src/checks/index.ts';
+import {checks} from '../src/checks/all-checks.ts';
 import type {Finding} from '../src/model/finding.ts';
 
 /** A finding as it is read of an agent: what to do is not a node's word, and so that of the check, without a command. */

@@ -31,7 +31,7 @@ export const bundleOptions = {
 export async function bundle(folder: string): Promise<Metafile> {
   const {metafile} = await build({
     ...bundleOptions,
-    entryPoints: {main: 'src/cli/main.ts', complete: 'src/cli/complete/main.ts', index: 'src/index.ts'},
+    entryPoints: {main: 'src/cli/main.ts', complete: 'src/cli/complete/print-completion.ts', index: 'src/index.ts'},
     splitting: true,
     outdir: folder,
     // Beside the entries: packageFile() counts on it.

@@ -1,9 +1,9 @@
 import {agentPermissions, collectPermissions, permissionsFor, readResult} from '../src/collect/access/permissions.ts';
 import {defaultAgentPlace} from '../src/collect/agents/agent-tokens.ts';
 import {defaultDebugNamespace} from '../src/collect/transports/debug.ts';
-import type {TransportName} from '../src/collect/transports/index.ts';
-import type {Permission} from '../src/model/access.ts';
-import {bindCommands, roleManifest} from '../src/render/access/access.ts';
+import type {TransportName} from '../src/collect/transports/transports.ts';
+import type {Permission} from '../src/model/permission.ts';
+import {bindCommands, roleManifest} from '../src/render/access/access-report.ts';
 
 const files: readonly (readonly [name: string, transport: TransportName, what: string])[] = [
   ['read-only', 'ssh', 'reads the API only: nodes are reached by --transport ssh, docker or local'],

@@ -9,7 +9,7 @@ import type {KubeProxyVersion} from '../model/proxy-config.ts';
 import type {Chain, Rule, Ruleset} from '../model/ruleset.ts';
 import {fileText, type NodeDump} from '../model/snapshot.ts';
 import {plural} from '../model/text.ts';
-import type {Outcome, Packet} from '../trace/packet.ts';
+import type {Outcome, Packet} from '../trace/walked-packet.ts';
 import {type Side, walkSide} from '../trace/side.ts';
 import {packetOf} from './outcomes/probes.ts';
 import {portalChains, portalRules} from './userspace/userspace-mode.ts';

@@ -5,7 +5,7 @@ import type {ChainsByName, Ruleset, RuleText} from '../model/ruleset.ts';
 import {onceAsked} from '../model/once.ts';
 import {someOf} from '../model/text.ts';
 import type {VirtualServer} from '../model/virtual-server.ts';
-import type {Packet} from '../trace/packet.ts';
+import type {Packet} from '../trace/walked-packet.ts';
 import {joinHostPort, type Address} from '../model/address.ts';
 import {bridgeOfOthers} from './services-in-rules/what-rules-say.ts';
 import {isUnhooked, servesNothing} from './iptables/excerpt.ts';

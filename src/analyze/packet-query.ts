@@ -18,7 +18,7 @@ import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {someOf} from '../model/text.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
-import {askAddress, type Environment, type Outcome, type Packet} from '../trace/packet.ts';
+import {askAddress, type Environment, type Outcome, type Packet} from '../trace/walked-packet.ts';
 import {anyPort, minShare, partsOfPorts, type Side} from '../trace/side.ts';
 import {senderClassOf, SenderConditions, type SenderSpace} from '../trace/sender-space.ts';
 import {masqueradesNothing, nothingMasqueraded} from './iptables/excerpt.ts';

@@ -4,7 +4,7 @@ import type {NftRuleset} from '../model/nft-ruleset.ts';
 import type {Ruleset, RuleText} from '../model/ruleset.ts';
 import {someOf} from '../model/text.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
-import {endsOf, type Environment, type Outcome, type Packet} from '../trace/packet.ts';
+import {endsOf, type Environment, type Outcome, type Packet} from '../trace/walked-packet.ts';
 import {unknownOutside, podsHere} from './outcomes/environment.ts';
 import {backendOf, knowsAge, type Side, walkConnection} from '../trace/side.ts';
 import {bridgeCalls, bypassReason, podPorts, uplinkWithoutReturn, sendsBack} from '../model/node/bridges.ts';

@@ -11,7 +11,7 @@ import type {PortTrace} from '../model/service-trace.ts';
 import {fileText, type ApiObjects, type NodeDump} from '../model/snapshot.ts';
 import {type IpSet, parseIpsetSave} from '../parse/ipvs/ipset-save.ts';
 import type {Symptom} from './symptoms/symptom.ts';
-import type {Cut, Ruleset} from '../model/ruleset.ts';
+import type {Truncation, Ruleset} from '../model/ruleset.ts';
 import {inferConfig, type InferredConfig} from '../expect/iptables/infer-config.ts';
 import {inferIpvsConfig} from '../expect/ipvs/infer-ipvs-config.ts';
 import {inferNftConfig} from '../expect/nftables/infer-nft-config.ts';
@@ -126,7 +126,7 @@ export function joinFamilies(
 }
 
 /** Follows `the dump` in messages. A dump in JSON has only one line. */
-export function cutReason({table, line, by, seenBy}: Cut): string {
+export function truncationReason({table, line, by, seenBy}: Truncation): string {
   if (by !== undefined) return `has a line in table ${table} that is no rule (line ${line}: ${by})`;
   return `is truncated ${line > 1 ? `at line ${line} ` : ''}inside table ${table}${seenBy === undefined ? '' : ` (${seenBy})`}`;
 }
@@ -135,10 +135,13 @@ export function cutReason({table, line, by, seenBy}: Cut): string {
  * Settings that were inferred from a truncated dump may be wrong, so differences from them are no findings. Null if another source
  * has the settings, or the dump is complete.
  */
-export function whyDoubtful({version, clusterCIDRs, masqueradeAll, masqueradeBit}: ProxyConfig, cut: Cut | null): string | null {
+export function whyDoubtful(
+  {version, clusterCIDRs, masqueradeAll, masqueradeBit}: ProxyConfig,
+  truncation: Truncation | null,
+): string | null {
   const isGuess = version.value.guessed === true || [clusterCIDRs, masqueradeAll, masqueradeBit].some(({source}) => source === seenInRules);
-  if (cut === null || !isGuess) return null;
-  return `a dump ${cutReason(cut)}, and kube-proxy's settings are known from the rules alone: the rules were not checked`;
+  if (truncation === null || !isGuess) return null;
+  return `a dump ${truncationReason(truncation)}, and kube-proxy's settings are known from the rules alone: the rules were not checked`;
 }
 
 export interface NodeAnalysis extends ModeAnalysis {

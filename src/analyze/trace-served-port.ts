@@ -6,7 +6,7 @@ import type {NodeContext} from '../expect/node-context.ts';
 import type {EndpointTrace, EntryTrace, Mark, PortTrace, TraceStep} from '../model/service-trace.ts';
 import {holds} from '../model/intervals.ts';
 import {someOf} from '../model/text.ts';
-import type {NodeRule, Packet} from '../trace/packet.ts';
+import type {NodeRule, Packet} from '../trace/walked-packet.ts';
 import {intercepts} from './leftover-modes.ts';
 import {environmentOf, podsHere, hasSameEnds, isSameOutcome, type PathOutcome, type Share, verdictNames} from './outcomes/environment.ts';
 import {kernelObstacle, ownObstacle} from './outcomes/kernel-obstacle.ts';

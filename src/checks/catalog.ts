@@ -1,5 +1,5 @@
 import type {Severity} from '../model/finding.ts';
-import type {Check} from './check.ts';
+import type {Check} from './check-types.ts';
 
 export const howToRestart = '(delete its pod, or restart the service that runs it): it rewrites all rules when it starts.';
 export const restartIt = `Restart kube-proxy on this node ${howToRestart}`;

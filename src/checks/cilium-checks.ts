@@ -2,7 +2,7 @@ import type {Symptom} from '../analyze/symptoms/symptom.ts';
 import {ciliumPod, ciliumVersion} from '../expect/cilium/cilium-node.ts';
 import type {Observation} from '../model/finding.ts';
 import {commandLine} from '../model/text.ts';
-import type {Check, NodeCheckContext} from './check.ts';
+import type {Check, NodeCheckContext} from './check-types.ts';
 import {catalogRow, check} from './catalog.ts';
 import {podsOfNode, run} from './commands/commands.ts';
 import {symptomObservations} from './symptom-observations.ts';

@@ -8,7 +8,7 @@ import type {PodObject} from '../model/api-objects.ts';
 import {isRulesAlone, fileText, type ApiObjects, type NodeDump} from '../model/snapshot.ts';
 import {commandLine, namespacedName, shellWord} from '../model/text.ts';
 import {parseHealthz, parseSyncMetrics} from '../parse/kube-proxy/kube-proxy-state.ts';
-import type {NodeCheckContext} from './check.ts';
+import type {NodeCheckContext} from './check-types.ts';
 import {check} from './catalog.ts';
 import {logAndRestart, run, showLog} from './commands/commands.ts';
 import {gracePeriod, healthTimeout, type NodeLag} from '../model/state-history.ts';

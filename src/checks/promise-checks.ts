@@ -8,7 +8,7 @@ import {familyOf, parseCidr} from '../model/address.ts';
 import type {Observation, Severity} from '../model/finding.ts';
 import {compareText, plural, someOf} from '../model/text.ts';
 import {type Setting, seenInRules} from '../model/proxy-config.ts';
-import type {NodeCheckContext} from './check.ts';
+import type {NodeCheckContext} from './check-types.ts';
 import {check} from './catalog.ts';
 import {showArguments} from './commands/commands.ts';
 import {selectsPodsOf} from '../analyze/third-party/network-policies.ts';

@@ -11,7 +11,7 @@ import {addressesIn} from '../parse/nftables/address-list.ts';
 import type {Endpoint} from '../model/endpoint.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {parseConntrack, type TrackedConnection} from '../parse/conntrack.ts';
-import type {NodeCheckContext} from './check.ts';
+import type {NodeCheckContext} from './check-types.ts';
 import {catalogRow, check} from './catalog.ts';
 import {run, withUpgrade} from './commands/commands.ts';
 import {ipvsContext} from '../expect/ipvs/ipvs-context.ts';

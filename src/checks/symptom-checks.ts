@@ -1,6 +1,6 @@
 import type {Observation} from '../model/finding.ts';
 import type {Symptom, SymptomKind} from '../analyze/symptoms/symptom.ts';
-import type {Check, NodeCheckContext} from './check.ts';
+import type {Check, NodeCheckContext} from './check-types.ts';
 import {listPlace, logAndRestart, restart, run, showArguments, showLog, withUpgrade} from './commands/commands.ts';
 import {commandLine} from '../model/text.ts';
 import {isKubeProxyChain} from '../analyze/third-party/iptables-rules.ts';

@@ -1,6 +1,6 @@
 import {isExcerpt} from '../analyze/iptables/excerpt.ts';
 import {type Misprint, misprintRemedy, misprintsOf} from '../analyze/iptables/misprints.ts';
-import {cutReason} from '../analyze/proxy-mode.ts';
+import {truncationReason} from '../analyze/proxy-mode.ts';
 import {proxyVersion, type PortEntry, serviceKey} from '../expect/cluster/cluster-view.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import {kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
@@ -11,7 +11,7 @@ import {kubeProxyTrouble, troubleText, readAt} from './kube-proxy.ts';
 import {commandLine} from '../model/text.ts';
 import {writtenAt} from '../expect/api-index.ts';
 import {largest} from '../model/lists.ts';
-import type {NodeCheckContext} from './check.ts';
+import type {NodeCheckContext} from './check-types.ts';
 import {ofPort} from '../model/finding.ts';
 import {gracePeriod} from '../model/state-history.ts';
 
@@ -46,8 +46,8 @@ export const familyNotRead = check('ST902', {
     const isNft = config.mode.value === 'nftables';
     for (const {family, reason} of unread) {
       const ruleset = rulesets.get(family);
-      if (isNft && ((nft()?.cut ?? null) !== null || nft()?.misprint !== undefined)) continue;
-      if (ruleset !== undefined && (ruleset.cut !== null || misprints.has(family))) continue;
+      if (isNft && ((nft()?.truncation ?? null) !== null || nft()?.misprint !== undefined)) continue;
+      if (ruleset !== undefined && (ruleset.truncation !== null || misprints.has(family))) continue;
       const how = ruleset !== undefined && isExcerpt(ruleset) ? 'was checked in part' : 'was not checked';
       const message = `${family} ${how} on ${node.name}: ${reason}`;
       yield {family, message, ...onNode({api, node}, isNft ? commandLine`nft list ruleset` : commandLine`${`${iptables(family)}-save`}`)};
@@ -71,7 +71,7 @@ function unseenIptables({files, leftOut}: NodeDump): readonly string[] {
 
 export const dumpUnreliable = check('ST506', {
   *node({api, node, rulesets, config, nft}) {
-    const {cut = null, misprint, toolVersion = null} = (config.mode.value === 'nftables' ? nft() : null) ?? {};
+    const {truncation = null, misprint, toolVersion = null} = (config.mode.value === 'nftables' ? nft() : null) ?? {};
     if (misprint !== undefined)
       yield {
         actual: misprint.rules,
@@ -79,13 +79,13 @@ export const dumpUnreliable = check('ST506', {
         remedy: 'Read the node with the nft of its kube-proxy (--transport exec), or with nft 1.1.3 or later.',
         ...onNode({api, node}, commandLine`nft list ruleset`),
       };
-    if (cut !== null) {
-      const message = `the dump of nftables ${cutReason(cut)}: rules after that were not checked`;
+    if (truncation !== null) {
+      const message = `the dump of nftables ${truncationReason(truncation)}: rules after that were not checked`;
       yield {message, ...onNode({api, node}, commandLine`nft list ruleset`)};
     }
     for (const [family, ruleset] of rulesets) {
-      if (ruleset.cut !== null) {
-        const message = `the ${family} dump ${cutReason(ruleset.cut)}: rules after that were not checked`;
+      if (ruleset.truncation !== null) {
+        const message = `the ${family} dump ${truncationReason(ruleset.truncation)}: rules after that were not checked`;
         yield {family, message, ...onNode({api, node}, commandLine`${`${iptables(family)}-save`}`)};
       }
     }

@@ -12,7 +12,7 @@ import {endOnWriteError} from './terminal.ts';
  * @param url of the executable, a file in the package's `bin`
  */
 export async function main(argv: readonly string[], url: string): Promise<void> {
-  if (argv[0] === '__complete') return (await import('./complete/main.ts')).completeMain(argv.slice(1), url);
+  if (argv[0] === '__complete') return (await import('./complete/print-completion.ts')).completeMain(argv.slice(1), url);
   endOnWriteError();
   const commands = Object.keys(commandModules);
   // Help and the version are shown without oclif, whose loading takes longer than they do.

@@ -1,6 +1,6 @@
 import {onceAsked} from '../model/once.ts';
-import type {ClusterContext} from '../checks/check.ts';
-import {checks} from '../checks/index.ts';
+import type {ClusterContext} from '../checks/check-types.ts';
+import {checks} from '../checks/all-checks.ts';
 import {kubeProxyTrouble, troubleText} from '../checks/kube-proxy.ts';
 import {podsOnNode} from '../expect/api-index.ts';
 import {ClusterView, notServed} from '../expect/cluster/cluster-view.ts';

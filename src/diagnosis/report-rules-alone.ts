@@ -13,7 +13,7 @@ import {pushTo, uniqueBy} from '../model/lists.ts';
 import {once} from '../model/once.ts';
 import {entryText} from '../model/service-port.ts';
 import {namespacedName, someOf} from '../model/text.ts';
-import {checks} from '../checks/index.ts';
+import {checks} from '../checks/all-checks.ts';
 
 /** What rules without API objects show of the requested Services: their packet paths, and the faults of the rules themselves. */
 export function reportRulesAlone(

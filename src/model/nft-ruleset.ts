@@ -1,4 +1,4 @@
-import type {Cut, RuleText} from './ruleset.ts';
+import type {Truncation, RuleText} from './ruleset.ts';
 
 /** One statement of a rule: a condition or an action. */
 export type NftStatement =
@@ -213,7 +213,7 @@ export interface NftRuleset extends NftSource {
   readonly strays: readonly NftStray[];
   readonly ruleCount: number;
   readonly chainCount: number;
-  readonly cut: Cut | null;
+  readonly truncation: Truncation | null;
   /** The first set that a table has twice: the dump is several dumps, of which nobody knows which is true. */
   readonly repeated?: {readonly table: string; readonly set: string};
   /** Rules of kube-proxy that the nft which printed them cannot print. */

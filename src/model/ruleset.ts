@@ -152,7 +152,7 @@ export interface StrayLine {
 export type Backend = 'nft' | 'legacy';
 
 /** From where on rules may be missing in a dump. */
-export interface Cut {
+export interface Truncation {
   /** Of nftables `ip kube-proxy`. */
   readonly table: string;
   /** The last line that was read; in JSON always 1. */
@@ -173,7 +173,7 @@ export interface Ruleset extends ChainSource {
   readonly strays: readonly StrayLine[];
   readonly ruleCount: number;
   readonly chainCount: number;
-  readonly cut: Cut | null;
+  readonly truncation: Truncation | null;
   /** `iptables-save` wrote it without counters before the rules. Left out where that is not certain. */
   readonly isUncounted?: true;
   /** Of table nat it has only the chains that packets to the requested Services can reach. The lines of its rules are indexes. */

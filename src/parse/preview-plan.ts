@@ -2,7 +2,7 @@ import {families} from '../model/address.ts';
 import {pathTree} from '../model/path-tree.ts';
 import {hasFields, isObject, type NeededFields, readJson} from './attempt.ts';
 import {isText} from './check-report.ts';
-import type {PreviewChange, PreviewPlan} from '../model/preview.ts';
+import type {PreviewChange, PreviewPlan} from '../model/preview-result.ts';
 
 /** The plan that `preview -o json` wrote; the reason as text if the file is no such plan. */
 export function parsePreviewPlan(text: string): PreviewPlan | {readonly whyNot: string} {

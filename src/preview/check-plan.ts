@@ -16,7 +16,7 @@ import type {
   PreviewOutcome,
   PreviewPlan,
   PreviewSettings,
-} from '../model/preview.ts';
+} from '../model/preview-result.ts';
 import {defaultOfKubeProxy, type ProxyConfig, seenInRules} from '../model/proxy-config.ts';
 import type {NodeDump} from '../model/snapshot.ts';
 import {compareText, namespacedName} from '../model/text.ts';

@@ -1,7 +1,7 @@
 import {near} from '../analyze/outcomes/environment.ts';
 import type {ServedPort} from '../model/endpoint.ts';
 import {type NodeContext, nodePortDestinations} from '../expect/node-context.ts';
-import type {Cause, PreviewEffect, PreviewChange, PreviewOutcome, PreviewSource} from '../model/preview.ts';
+import type {Cause, PreviewEffect, PreviewChange, PreviewOutcome, PreviewSource} from '../model/preview-result.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {PreviewProbe} from './preview-probes.ts';
 import type {SideOutcome, SideShare, WalkedSide} from './sides.ts';

@@ -275,9 +275,9 @@ function otherIpvsDeviations(expected: ExpectedIpvs, setup: NodeSetup) {
 function restOfRules(setup: NodeSetup, family: Family, compared: ReadonlySet<string> = new Set()): string | null {
   const [ruleset, second] = allOf(setup.dumps, family);
   // Only one backend was compared.
-  if (second !== undefined || ruleset?.isByChain === true || (ruleset?.cut ?? null) !== null) return null;
+  if (second !== undefined || ruleset?.isByChain === true || (ruleset?.truncation ?? null) !== null) return null;
   const nft = setup.nft();
-  if ((nft?.cut ?? null) !== null || (setup.config.mode.value !== 'nftables' && nft?.tables.has(proxyTableId(family)) === true))
+  if ((nft?.truncation ?? null) !== null || (setup.config.mode.value !== 'nftables' && nft?.tables.has(proxyTableId(family)) === true))
     return null;
   const chains = [...(ruleset?.tables.values() ?? [])].flatMap(table => chainsBeside(table, compared).map(chainText));
   const others = new Set(otherTables(nft, ruleset === undefined ? [] : [ruleset]).map(({id}) => id));

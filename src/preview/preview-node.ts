@@ -4,7 +4,7 @@ import type {NodeContext} from '../expect/node-context.ts';
 import {families, type Family} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import type {Intervals} from '../model/intervals.ts';
-import type {PreviewChange} from '../model/preview.ts';
+import type {PreviewChange} from '../model/preview-result.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import {alikePorts, hasSameEndpoints, isReplaced, portKey, type PortGroup, type PortPair, type AlikePortsInput} from './alike-ports.ts';
 import {causeOf, effectOnPacket, healedFault, type PlannedChange, probeOutcome, type ChangeCase, previewChange} from './effect.ts';

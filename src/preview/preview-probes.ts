@@ -6,7 +6,7 @@ import {familyOf} from '../model/address.ts';
 import type {Endpoint, ServedPort} from '../model/endpoint.ts';
 import type {Intervals} from '../model/intervals.ts';
 import type {Entry} from '../model/service-port.ts';
-import type {Packet} from '../trace/packet.ts';
+import type {Packet} from '../trace/walked-packet.ts';
 
 /** One packet to walk on both sides. */
 export interface PreviewProbe {

@@ -18,13 +18,13 @@ import {
   type PreviewSettings,
   type PreviewSide,
   type Requirement,
-} from '../model/preview.ts';
+} from '../model/preview-result.ts';
 import {defaultOfKubeProxy, type ProxyConfig} from '../model/proxy-config.ts';
 import type {ServicePort} from '../model/service-port.ts';
 import type {ApiObjects, NodeDump} from '../model/snapshot.ts';
 import {portKey} from './alike-ports.ts';
 import type {ServedPort} from '../model/endpoint.ts';
-import {adviceOf} from './advice/index.ts';
+import {adviceOf} from './advice/advice.ts';
 import type {NodeAdvice} from './advice/advice-case.ts';
 import {isSameConfig, nodeSetup, type NodeSetup, type PlannedChange, plannedConfig, plannedSettings} from './sides.ts';
 import {type KnownWalks, previewNode} from './preview-node.ts';
@@ -211,7 +211,7 @@ export function basisOf({node, config, dumps, nft, ipvs, api, view}: NodeSetup, 
   const mode = config.mode.value;
   const isRead =
     mode === 'nftables' ? nft() !== null : mode === 'ipvs' ? ipvs().servers !== null && dumps.current.size > 0 : dumps.current.size > 0;
-  if (isRead && [...dumps.current.values()].some(dump => dump.cut !== null || isExcerpt(dump)))
+  if (isRead && [...dumps.current.values()].some(dump => dump.truncation !== null || isExcerpt(dump)))
     return unread('its dump shows a part of its rules; --expected-only computes both sides');
   const unreadFamily = mode === 'nftables' ? undefined : servedInAnyFamily({view, config}).find(({family}) => !dumps.current.has(family));
   if (isRead && unreadFamily !== undefined) return unread(`${whyNoRules(node, unreadFamily.family)}; --expected-only computes both sides`);

@@ -99,9 +99,9 @@ export function proofOf(probes: readonly PreviewProbe[], {item, before, after, g
       ports: [allPorts],
       most: Math.max(1, effort.left),
     };
-    const {classes, isCut} = classesOfProbe({...probe, knownTo: new Set<string>()}, input, walk);
+    const {classes, isTruncated} = classesOfProbe({...probe, knownTo: new Set<string>()}, input, walk);
     effort.left -= classes.length;
-    if (isCut) gap ??= notWalked;
+    if (isTruncated) gap ??= notWalked;
     return classes.flatMap(([own, walked, space]) => {
       const isUsual = holds(space, probe.packet.source.value);
       if (own.senders === undefined && isUsual) walks[index] = walked;

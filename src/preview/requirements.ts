@@ -9,7 +9,7 @@ import {modesInRules} from '../analyze/leftover-modes.ts';
 import {isKernelTooOldForNftables} from '../model/node/node-facts.ts';
 import {failureIn, kubeProxyLog} from '../model/node/kube-proxy-failures.ts';
 import {families, familyOf} from '../model/address.ts';
-import type {Requirement} from '../model/preview.ts';
+import type {Requirement} from '../model/preview-result.ts';
 import {isGateOn, type ProxyConfig, standInFor} from '../model/proxy-config.ts';
 import {mayHaveBug, mendedBugs} from '../expect/patch-releases.ts';
 import {isAtLeast} from '../model/text.ts';

@@ -12,11 +12,11 @@ import {listChain} from '../analyze/iptables/chain-texts.ts';
 import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';
 import {families, type Family, parseCidr} from '../model/address.ts';
 import type {NftChains, NftRuleset, NftSource, NftTableSource} from '../model/nft-ruleset.ts';
-import type {PreviewOutcome, PreviewSettings} from '../model/preview.ts';
+import type {PreviewOutcome, PreviewSettings} from '../model/preview-result.ts';
 import type {NodeFacts} from '../model/node/node-facts.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
 import type {Chain, ChainSource, Rule, Ruleset} from '../model/ruleset.ts';
-import type {ConnectionOutcome, Environment, Outcome, Packet} from '../trace/packet.ts';
+import type {ConnectionOutcome, Environment, Outcome, Packet} from '../trace/walked-packet.ts';
 import {isShownByIptables, walkConnection, walkSide} from '../trace/side.ts';
 import type {Intervals} from '../model/intervals.ts';
 import {readDumps} from '../analyze/iptables/node-rulesets.ts';
@@ -108,7 +108,7 @@ export function actualSide(setup: NodeSetup, view: ClusterView, family: Family):
 function tablesToday({nft, config}: NodeSetup, family: Family): NftSource | null {
   const ruleset = nft();
   const id = proxyTableId(family);
-  if (ruleset === null || ruleset.cut === null || config.mode.value !== 'nftables' || ruleset.tables.has(id)) return ruleset;
+  if (ruleset === null || ruleset.truncation === null || config.mode.value !== 'nftables' || ruleset.tables.has(id)) return ruleset;
   const unread: NftTableSource = {
     id,
     family: family === 'IPv4' ? 'ip' : 'ip6',

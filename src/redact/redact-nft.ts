@@ -12,14 +12,14 @@ import {hash8} from '../expect/name-hash.ts';
  * truncated.
  */
 export function redactNft(content: Buffer, replacements: Replacements): Buffer {
-  const {items, cutAt} = jsonItems(content);
+  const {items, truncatedAt} = jsonItems(content);
   const old = items.map(({start, end}) => readJson(content.toString('utf8', start, end)));
   const fresh = inOrder(
     old.map(object => redactObject(object, replacements)),
     old,
   );
   const parts = fresh.map((object, index) => Buffer.from(`${index === 0 ? '' : ', '}${JSON.stringify(object)}`));
-  return Buffer.concat([Buffer.from('{"nftables": ['), ...parts, Buffer.from(cutAt === null ? ']}\n' : ', {"')]);
+  return Buffer.concat([Buffer.from('{"nftables": ['), ...parts, Buffer.from(truncatedAt === null ? ']}\n' : ', {"')]);
 }
 
 /** One `{"rule": {…}}`, `{"chain": {…}}` and so on. In tables of other programs, chains and sets are named as in iptables. */

@@ -1,5 +1,5 @@
 import {heldIn} from '../model/once.ts';
-import {type NodeRule, type Outcome, type Packet, type Path, pathRules} from './packet.ts';
+import {type NodeRule, type Outcome, type Packet, type Path, pathRules} from './walked-packet.ts';
 import {joinHostPort} from '../model/address.ts';
 
 /** One of the paths that a packet may take, with its probability. */

@@ -13,7 +13,7 @@ import {
   sourceBehind,
   stateOf,
   tcpFlags,
-} from './packet.ts';
+} from './walked-packet.ts';
 import type {Field, FieldName} from './rule-language.ts';
 
 /** A packet at a hook, with what conditions need. */

@@ -4,7 +4,7 @@ import {keptWith} from '../model/once.ts';
 import type {NftListElement, NftSet} from '../model/nft-ruleset.ts';
 import {parseInterval} from '../parse/nftables/address-list.ts';
 import {isConstant, numberRange, type PacketAt, type PacketValue} from './field-value.ts';
-import {alikeAddresses} from './packet.ts';
+import {alikeAddresses} from './walked-packet.ts';
 import type {Elements} from './rule-language.ts';
 import {allAddresses, allPorts} from './sender-space.ts';
 

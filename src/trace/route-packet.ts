@@ -1,5 +1,5 @@
 import {type Branch, type ChainResult, undecided} from './branch.ts';
-import {type Environment, type HookName, type Packet, sourceBehind} from './packet.ts';
+import {type Environment, type HookName, type Packet, sourceBehind} from './walked-packet.ts';
 
 /** Where the kernel calls a base chain. */
 interface HookPlace {

@@ -1,7 +1,7 @@
 import type {LinkProperty} from '../model/node/node-facts.ts';
 import type {Family} from '../model/address.ts';
 import type {BinaryOperator, NftListElement, NftNat, NftOperator} from '../model/nft-ruleset.ts';
-import type {NodeRule} from './packet.ts';
+import type {NodeRule} from './walked-packet.ts';
 
 /**
  * A rule of iptables or nftables in the one language that the walker evaluates: conditions on fields of a packet, then an action, and so on

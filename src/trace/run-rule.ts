@@ -7,7 +7,7 @@ import {fieldValue, isBeforeTracking} from './field-value.ts';
 import type {Evaluation} from './look-up.ts';
 import {choose, elementsIn, matchConditions, numberOf} from './match-conditions.ts';
 import {verdictAction} from './nftables/lower-nft-rule.ts';
-import {askAddress, type Environment, type HookName, type Packet} from './packet.ts';
+import {askAddress, type Environment, type HookName, type Packet} from './walked-packet.ts';
 import type {Action, AssignedField, Condition, LoweredRule} from './rule-language.ts';
 
 /** A rule, and the place at which it runs. `R` is the type of rules on the path. */

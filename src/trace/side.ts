@@ -13,7 +13,7 @@ import {
   type Packet,
   stateOf,
   untouched,
-} from './packet.ts';
+} from './walked-packet.ts';
 import {type ChainResult, limitsFor, noteWalk, type OutcomeEnd, startBranch, summarizeEnds} from './branch.ts';
 import {balanceByIpvs, iptablesChains, type WalkContext} from './iptables/walk-packet.ts';
 import {nftChains, tablesOf, undecideTruncated} from './nftables/walk-nft-packet.ts';

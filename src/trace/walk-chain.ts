@@ -1,7 +1,7 @@
 import type {NftSet} from '../model/nft-ruleset.ts';
 import type {Chain} from '../model/ruleset.ts';
 import {type Branch, type Call, type ChainResult, enterChain, passRules, truncated, undecided, type WalkLimits} from './branch.ts';
-import type {Environment, HookName, NodeRule, Packet} from './packet.ts';
+import type {Environment, HookName, NodeRule, Packet} from './walked-packet.ts';
 import type {LoweredRule} from './rule-language.ts';
 import {runRule} from './run-rule.ts';
 

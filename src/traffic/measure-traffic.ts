@@ -1,4 +1,4 @@
-import {checks} from '../checks/index.ts';
+import {checks} from '../checks/all-checks.ts';
 import {staleConntrack} from '../checks/st508-stale-conntrack.ts';
 import {fromWhom, type TrafficContext} from '../checks/traffic-context.ts';
 import {sortFindings, toFinding} from '../diagnosis/to-finding.ts';

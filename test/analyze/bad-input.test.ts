@@ -2,7 +2,7 @@ import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import type {ServiceObject, ServiceSpec} from '../../src/model/api-objects.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
-import {renderers} from '../../src/render/index.ts';
+import {renderers} from '../../src/render/renderers.ts';
 import {traceRenderers} from '../../src/render/trace-index.ts';
 import {snapshotOf, withFiles} from '../fixtures.ts';
 import {findingsOf, needsAction, scenario} from '../scenario.ts';

@@ -1,5 +1,5 @@
 import {describe, expect, test} from 'vitest';
-import {packetRenderers} from '../../src/render/table/packet.ts';
+import {packetRenderers} from '../../src/render/table/packet-report.ts';
 import {askNodes, type PacketFlags} from '../../src/run/packet/packet-flags.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {snapshotOf, withFiles} from '../fixtures.ts';

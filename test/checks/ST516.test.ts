@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import type {NodeCheckContext} from '../../src/checks/check.ts';
+import type {NodeCheckContext} from '../../src/checks/check-types.ts';
 import {twoProxies} from '../../src/checks/kube-proxy.ts';
 import type {PodObject} from '../../src/model/api-objects.ts';
 import {noObjects} from '../../src/model/snapshot.ts';

@@ -1,8 +1,8 @@
 import {existsSync, globSync, readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {describe, expect, test} from 'vitest';
-import type {Check} from '../../src/checks/check.ts';
-import {checks} from '../../src/checks/index.ts';
+import type {Check} from '../../src/checks/check-types.ts';
+import {checks} from '../../src/checks/all-checks.ts';
 import {severities} from '../../src/model/finding.ts';
 
 const pages = join(import.meta.dirname, '../../docs/checks');

@@ -1,4 +1,4 @@
-import {checks} from '../../src/checks/index.ts';
+import {checks} from '../../src/checks/all-checks.ts';
 import type {TrafficContext} from '../../src/checks/traffic-context.ts';
 import {ClusterView, type PortEntry} from '../../src/expect/cluster/cluster-view.ts';
 import type {ServiceObject} from '../../src/model/api-objects.ts';

@@ -1,7 +1,7 @@
 import {expect, test} from 'vitest';
 import {noReadyEndpoint} from '../../src/checks/objects/ready-endpoints.ts';
 import {unusualEntries} from '../../src/checks/objects/node-ports-and-target-ports.ts';
-import type {ClusterContext} from '../../src/checks/check.ts';
+import type {ClusterContext} from '../../src/checks/check-types.ts';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import type {EndpointSliceObject, SliceEndpoint, SlicePort} from '../../src/model/api-objects.ts';
 import {apiObjects, endpoint, gone, leaving, service, slice} from '../cluster.ts';

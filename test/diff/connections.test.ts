@@ -2,7 +2,7 @@ import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import {diffBundles} from '../../src/diff/diff-bundles.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
-import {diffRenderers} from '../../src/render/table/diff.ts';
+import {diffRenderers} from '../../src/render/table/diff-report.ts';
 import {connectionsBetween} from '../../src/run/top/top-bundles.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {plain} from '../render/report.ts';

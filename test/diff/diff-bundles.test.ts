@@ -3,7 +3,7 @@ import {diffBundles, type DiffSide} from '../../src/diff/diff-bundles.ts';
 import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
 import type {BundleDiff} from '../../src/model/findings/bundle-diff.ts';
 import type {ApiObjects, Snapshot} from '../../src/model/snapshot.ts';
-import {diffRenderers} from '../../src/render/table/diff.ts';
+import {diffRenderers} from '../../src/render/table/diff-report.ts';
 import {diagnosed} from '../diagnosed.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {hostile, plain} from '../render/report.ts';

@@ -7,7 +7,7 @@ import {registerHooks} from 'node:module';
 import {fileURLToPath} from 'node:url';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
-import type {PreviewChange} from '../../src/model/preview.ts';
+import type {PreviewChange} from '../../src/model/preview-result.ts';
 import type {ApiObjects, NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {preview} from '../preview-of.ts';
 import {randomCase} from './random-case.ts';

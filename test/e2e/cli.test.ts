@@ -7,7 +7,7 @@ import {execa} from 'execa';
 import {load} from 'js-yaml';
 import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {checks} from '../../src/checks/index.ts';
+import {checks} from '../../src/checks/all-checks.ts';
 import {executable} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import {svcTrace} from '../svc-trace.ts';

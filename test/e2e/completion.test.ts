@@ -5,7 +5,7 @@ import {delimiter, dirname, join} from 'node:path';
 import process from 'node:process';
 import {execa} from 'execa';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
-import {checks} from '../../src/checks/index.ts';
+import {checks} from '../../src/checks/all-checks.ts';
 import {completer, executable} from '../executable.ts';
 import {capturePath} from '../fixtures.ts';
 import {type ApiServer, startApiServer} from '../stand-in/api-server.ts';

@@ -3,7 +3,7 @@ import {beforeAll, describe, expect, test} from 'vitest';
 import {packetOf} from '../../src/analyze/outcomes/probes.ts';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import {parseAddress} from '../../src/model/address.ts';
-import type {PreviewChange, PreviewEffect, PreviewSource} from '../../src/model/preview.ts';
+import type {PreviewChange, PreviewEffect, PreviewSource} from '../../src/model/preview-result.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {effectOnPacket, probeOutcome} from '../../src/preview/effect.ts';
 import {nodeSetup, plannedConfig, actualSide, expectedSide, type WalkedSide, sideOutcome} from '../../src/preview/sides.ts';

@@ -7,7 +7,7 @@ import {pushTo} from '../../src/model/lists.ts';
 import {nodeSetup} from '../../src/preview/sides.ts';
 import {expectedRules} from '../../src/preview/rules/write-expected-rules.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
-import {rulesRenderers} from '../../src/render/rules/index.ts';
+import {rulesRenderers} from '../../src/render/rules/rules-report.ts';
 import {nodeDump} from '../cluster.ts';
 import {describeWith} from '../require.ts';
 import {unusualServices} from '../unusual-services.ts';

@@ -5,7 +5,7 @@ import type {Ruleset} from '../../src/model/ruleset.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
 import {undecorate} from '../../src/parse/iptables/pasted-text.ts';
-import type {Environment, Packet} from '../../src/trace/packet.ts';
+import type {Environment, Packet} from '../../src/trace/walked-packet.ts';
 import {walkPacket} from '../trace/walks.ts';
 import {type Random, seededRandom} from '../bench/random.ts';
 import {mergedDump} from '../analyze/third-party/merge.ts';

@@ -1,7 +1,7 @@
 import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {describe, expect, test} from 'vitest';
-import {checks} from '../../src/checks/index.ts';
+import {checks} from '../../src/checks/all-checks.ts';
 import type {DiagnoseOptions} from '../../src/diagnose.ts';
 import {needsAction, type Scenario, scenario} from '../scenario.ts';
 import {changeFirst, empty, kernel, otherName, unaware, waiting, without, withOne} from './changes.ts';

@@ -66,7 +66,7 @@ export function judge(healthy: Healthy, {scenario, seen, snapshot, added}: Case)
       ...(harmful.length > 0 && loud.length > 0 && !loud.some(finding => quotes(finding, added) || isOfKernel(finding, scenario))
         ? [`not quoted: ${changesText(harmful)}; ${loud.map(({code, message}) => `${code} ${message}`).join('; ')}`]
         : []),
-      ...(findings.some(saysItIsCut) ? [] : unnamed(harmful, loud)),
+      ...(findings.some(saysItIsTruncated) ? [] : unnamed(harmful, loud)),
       ...(scenario.isDecided === true ? findings.filter(isDoubt).map(({code, message}) => `in doubt: ${code} ${message}`) : []),
       ...(changes.length > 0 ? unaffected.map(({code, message}) => `affects traffic: ${code} ${message}: ${changesText(changes)}`) : []),
     ],
@@ -75,7 +75,7 @@ export function judge(healthy: Healthy, {scenario, seen, snapshot, added}: Case)
 }
 
 /** The report says itself that not all senders were walked. */
-function saysItIsCut({code, message}: Finding): boolean {
+function saysItIsTruncated({code, message}: Finding): boolean {
   return code === 'ST403' && / classes of them were walked: /.test(message);
 }
 

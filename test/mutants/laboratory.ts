@@ -9,7 +9,7 @@ import {snapshotOf, withFiles} from '../fixtures.ts';
 import {mutate, type Mutation, mutationsOf} from './mutations.ts';
 import {bystanders, type PacketSetup, packetsFor, packetsOf, type TestPacket} from './packets.ts';
 import {markChange} from '../../src/parse/iptables/comparable-rule.ts';
-import type {Environment, NodeRule} from '../../src/trace/packet.ts';
+import type {Environment, NodeRule} from '../../src/trace/walked-packet.ts';
 import {walkPacket} from '../trace/walks.ts';
 
 /** Where a packet ends: every end with its probability. Two outcomes are the same when all ends and probabilities are. */

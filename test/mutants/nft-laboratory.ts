@@ -9,7 +9,7 @@ import type {NftRuleset} from '../../src/model/nft-ruleset.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {walkNftPacket} from '../trace/walks.ts';
-import type {Packet} from '../../src/trace/packet.ts';
+import type {Packet} from '../../src/trace/walked-packet.ts';
 import {expectedTable} from '../nft-expectation.ts';
 import {needsAction} from '../scenario.ts';
 import {type NftMutation, nftMutations} from './nft-mutations.ts';

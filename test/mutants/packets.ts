@@ -1,7 +1,7 @@
 import type {EndpointSliceObject, ServiceObject} from '../../src/model/api-objects.ts';
 import {addressInside, type Family, familyOf, parseAddress, parseCidr} from '../../src/model/address.ts';
 import type {ApiObjects} from '../../src/model/snapshot.ts';
-import type {Packet} from '../../src/trace/packet.ts';
+import type {Packet} from '../../src/trace/walked-packet.ts';
 
 /** A packet to try, with the Service that it is for. */
 export interface TestPacket {

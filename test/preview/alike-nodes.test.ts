@@ -6,7 +6,7 @@ import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
-import type {PreviewChange} from '../../src/model/preview.ts';
+import type {PreviewChange} from '../../src/model/preview-result.ts';
 import type {NodeDump, Snapshot} from '../../src/model/snapshot.ts';
 import {alikePorts} from '../../src/preview/alike-ports.ts';
 import {nodeSetup, plannedConfig, actualSide, expectedSide} from '../../src/preview/sides.ts';

@@ -7,7 +7,7 @@ import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import {ClusterView} from '../../src/expect/cluster/cluster-view.ts';
 import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
 import {addressInside, parseCidr} from '../../src/model/address.ts';
-import type {PreviewChange} from '../../src/model/preview.ts';
+import type {PreviewChange} from '../../src/model/preview-result.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {alikePorts, type PortGroup} from '../../src/preview/alike-ports.ts';
 import {nodeSetup, plannedConfig, actualSide, expectedSide} from '../../src/preview/sides.ts';

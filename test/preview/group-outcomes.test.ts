@@ -6,7 +6,7 @@ import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import {readBundle} from '../../src/collect/bundle/read-bundle.ts';
 import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
 import type {EndpointSliceObject, NodeObject} from '../../src/model/api-objects.ts';
-import type {PreviewChange} from '../../src/model/preview.ts';
+import type {PreviewChange} from '../../src/model/preview-result.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {twoServices} from '../analyze/two-services.ts';
 import {buildCluster} from '../bench/build-cluster.ts';

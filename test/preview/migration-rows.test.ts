@@ -5,7 +5,7 @@ import {service} from '../cluster.ts';
 import {snapshotOf} from '../fixtures.ts';
 import type {Scenario} from '../scenario.ts';
 import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
-import type {Preview} from '../../src/model/preview.ts';
+import type {Preview} from '../../src/model/preview-result.ts';
 import {adviceOf, idsOf, type PreviewSettings, previewFrom as previewOfCapture, previewOf, withKernel} from './previews.ts';
 
 const node = 'node-a';

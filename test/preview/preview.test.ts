@@ -1,8 +1,8 @@
 /** What a change of kube-proxy changes for packets: found where it applies, and silent where it does not. */
 import {describe, expect, test} from 'vitest';
 import type {ServiceSpec} from '../../src/model/api-objects.ts';
-import type {Preview} from '../../src/model/preview.ts';
-import {previewExitCode, previewRenderers} from '../../src/render/preview/index.ts';
+import type {Preview} from '../../src/model/preview-result.ts';
+import {previewExitCode, previewRenderers} from '../../src/render/preview/preview-report.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';
 import {type Scenario, scenario} from '../scenario.ts';
 import {adviceOf, idsOf, interfaces, nodes, previewFrom, previewOf, toNftables, withKernel} from './previews.ts';

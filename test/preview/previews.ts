@@ -1,5 +1,5 @@
 import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
-import type {Preview} from '../../src/model/preview.ts';
+import type {Preview} from '../../src/model/preview-result.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {preview} from '../preview-of.ts';
 import {type Scenario, scenario} from '../scenario.ts';

@@ -1,7 +1,7 @@
 /** Each Service port is the same for every packet, or its classes of senders that differ are named, or it says why that is not proved. */
 import {describe, expect, test} from 'vitest';
-import type {Preview} from '../../src/model/preview.ts';
-import {previewRenderers} from '../../src/render/preview/index.ts';
+import type {Preview} from '../../src/model/preview-result.ts';
+import {previewRenderers} from '../../src/render/preview/preview-report.ts';
 import type {Scenario} from '../scenario.ts';
 import {interfaces, previewFrom} from './previews.ts';
 

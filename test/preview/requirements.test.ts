@@ -1,7 +1,7 @@
 /** What stops kube-proxy before a packet is lost: reported failures of real clusters, replayed. */
 import {describe, expect, test} from 'vitest';
 import type {ConfigOverrides} from '../../src/expect/resolve-proxy-config.ts';
-import type {Preview, Requirement} from '../../src/model/preview.ts';
+import type {Preview, Requirement} from '../../src/model/preview-result.ts';
 import type {Scenario} from '../scenario.ts';
 import {interfaces, nodes, type PreviewSettings, previewFrom as previewOfAll, withKernel} from './previews.ts';
 

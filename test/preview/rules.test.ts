@@ -9,7 +9,7 @@ import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {memberText, parseIpsetSave} from '../../src/parse/ipvs/ipset-save.ts';
 import {nodeSetup} from '../../src/preview/sides.ts';
 import {expectedRules} from '../../src/preview/rules/write-expected-rules.ts';
-import {rulesRenderers} from '../../src/render/rules/index.ts';
+import {rulesRenderers} from '../../src/render/rules/rules-report.ts';
 import {nodeDump, service} from '../cluster.ts';
 import {captureNames, snapshotOf} from '../fixtures.ts';
 

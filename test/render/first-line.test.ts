@@ -1,7 +1,7 @@
 import {describe, expect, test} from 'vitest';
 import {diagnose} from '../../src/diagnose.ts';
 import type {Finding} from '../../src/model/finding.ts';
-import {renderers} from '../../src/render/index.ts';
+import {renderers} from '../../src/render/renderers.ts';
 import {json} from '../../src/render/json.ts';
 import {table} from '../../src/render/table/table.ts';
 import {causesOf} from '../../src/render/headline.ts';

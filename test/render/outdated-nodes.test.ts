@@ -1,6 +1,6 @@
 import type {Log} from 'sarif';
 import {expect, test} from 'vitest';
-import {renderers} from '../../src/render/index.ts';
+import {renderers} from '../../src/render/renderers.ts';
 import {diagnosed} from '../diagnosed.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {plain} from './report.ts';

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import type {Preview} from '../../src/model/preview.ts';
+import type {Preview} from '../../src/model/preview-result.ts';
 import {previewText} from '../../src/render/preview/preview-text.ts';
 
 const nodes = Array.from({length: 30}, (_, index) => `worker-${String(index).padStart(2, '0')}`);

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
-import type {Preview, Requirement} from '../../src/model/preview.ts';
-import {previewRenderers} from '../../src/render/preview/index.ts';
+import type {Preview, Requirement} from '../../src/model/preview-result.ts';
+import {previewRenderers} from '../../src/render/preview/preview-report.ts';
 import {snapshotOf} from '../fixtures.ts';
 import {previewOf, toNftables} from '../preview/previews.ts';
 import {hostile} from './report.ts';

@@ -2,10 +2,10 @@ import {readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {Ajv2020} from 'ajv/dist/2020.js';
 import {expect, test} from 'vitest';
-import type {Preview} from '../../src/model/preview.ts';
+import type {Preview} from '../../src/model/preview-result.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
 import {preview} from '../preview-of.ts';
-import {previewRenderers} from '../../src/render/preview/index.ts';
+import {previewRenderers} from '../../src/render/preview/preview-report.ts';
 import {snapshotOf} from '../fixtures.ts';
 
 const validate = new Ajv2020({allErrors: true}).compile(

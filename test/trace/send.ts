@@ -2,7 +2,7 @@ import {expect} from 'vitest';
 import {parseAddress} from '../../src/model/address.ts';
 import type {ChainSource, Ruleset} from '../../src/model/ruleset.ts';
 import {parseDumps} from '../../src/parse/iptables/iptables-save.ts';
-import type {Environment, Outcome, Packet} from '../../src/trace/packet.ts';
+import type {Environment, Outcome, Packet} from '../../src/trace/walked-packet.ts';
 import {walkPacket} from './walks.ts';
 
 /** The first packet of a connection, as a test spells it. Packets from an address of the node are its own. */

@@ -2,7 +2,7 @@ import {describe, expect, test} from 'vitest';
 import {formatAddress, parseAddress} from '../../src/model/address.ts';
 import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import type {Ruleset} from '../../src/model/ruleset.ts';
-import type {Environment} from '../../src/trace/packet.ts';
+import type {Environment} from '../../src/trace/walked-packet.ts';
 import {allPorts, SenderConditions, senderClasses} from '../../src/trace/sender-space.ts';
 import {type Side, walkSide} from '../../src/trace/side.ts';
 import {parseInterval} from '../../src/parse/nftables/address-list.ts';

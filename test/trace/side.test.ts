@@ -3,7 +3,7 @@ import {parseNftDump} from '../../src/parse/nftables/nft-dump.ts';
 import {parseNftJson} from '../../src/parse/nftables/nft-json.ts';
 import {parseInterval} from '../../src/parse/nftables/address-list.ts';
 import {type Side, walkConnection, walkSide} from '../../src/trace/side.ts';
-import {inAnyCase} from '../../src/trace/packet.ts';
+import {inAnyCase} from '../../src/trace/walked-packet.ts';
 import {environment, packetOf, ruleset} from './send.ts';
 
 const dnat = '-A PREROUTING -d 10.96.0.7/32 -j DNAT --to-destination 10.244.1.5:8080';

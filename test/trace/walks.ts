@@ -1,6 +1,6 @@
 import type {NftSource} from '../../src/model/nft-ruleset.ts';
 import type {ChainSource} from '../../src/model/ruleset.ts';
-import type {Environment, Outcome, Packet} from '../../src/trace/packet.ts';
+import type {Environment, Outcome, Packet} from '../../src/trace/walked-packet.ts';
 import {walkSide} from '../../src/trace/side.ts';
 
 /** Walks a packet through these rules of iptables alone. */

@@ -1,7 +1,7 @@
 import {beforeAll, expect, test} from 'vitest';
 import {reportRulesAlone} from '../../src/diagnosis/report-rules-alone.ts';
 import {snapshotOfText} from '../../src/parse/pasted/split-text.ts';
-import {packetRenderers} from '../../src/render/table/packet.ts';
+import {packetRenderers} from '../../src/render/table/packet-report.ts';
 import {serviceList, tree} from '../../src/render/table/tree.ts';
 import {askNodes, type PacketFlags} from '../../src/run/packet/packet-flags.ts';
 import {selectInRules} from '../../src/run/scope/select-in-rules.ts';

@@ -8,7 +8,7 @@ import {noDump, snapshotOfText} from '../../src/parse/pasted/split-text.ts';
 import {findingsHtml, listFindings, NodeRanges} from '../../src/render/html/finding-list.ts';
 import {picturesHtml} from '../../src/render/html/paths.ts';
 import {type RenderOptions, styleOf} from '../../src/render/renderer.ts';
-import {packetRenderers} from '../../src/render/table/packet.ts';
+import {packetRenderers} from '../../src/render/table/packet-report.ts';
 import {serviceList, tree} from '../../src/render/table/tree.ts';
 import {verdictLine} from '../../src/render/verdict-line.ts';
 import {askNodes} from '../../src/run/packet/packet-flags.ts';

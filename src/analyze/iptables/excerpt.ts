@@ -15,7 +15,7 @@ import {append, pushTo} from '../../model/lists.ts';
  * (A truncated dump does not: it is complete up to its end.)
  */
 export function isExcerpt(ruleset: Ruleset): boolean {
-  if (ruleset.cut !== null) return false;
+  if (ruleset.truncation !== null) return false;
   const isListing = ruleset.toolVersion === null && !(ruleset.hasTable('nat') && ruleset.hasTable('filter'));
   return isListing || [...ruleset.tables.values()].some(({complete}) => !complete);
 }
@@ -44,7 +44,7 @@ export function completeExcerpt(excerpt: Ruleset, expected: ExpectedRuleset): Ru
 
 /** Rules of which the excerpt shows none. */
 export function emptyRuleset(family: Family): Ruleset {
-  return rulesetOfTables({family, backend: null, toolVersion: null, strays: [], cut: null}, new Map());
+  return rulesetOfTables({family, backend: null, toolVersion: null, strays: [], truncation: null}, new Map());
 }
 
 function split(place: string): readonly [table: string, chain: string] {

@@ -17,7 +17,7 @@ import {listChain, textsOf, withChain} from './chain-texts.ts';
 import {compareFamily} from './endpoint-changes.ts';
 import {type Expect, iptablesHypotheses} from './resolve-version.ts';
 import {leftoverChains, misnamedChains, withMisnamed} from './misnamed-chains.ts';
-import {isBeyondTheCut} from './node-rulesets.ts';
+import {isBeyondTruncation} from './node-rulesets.ts';
 import {iptablesServiceView, PortIndex, servicePortName} from './rules-of-ports.ts';
 import {analyzePort} from './service-port/analyze-port.ts';
 import type {PortDifference} from './service-port/port-differences.ts';
@@ -46,7 +46,9 @@ function iptablesLayout(
   {rules, senders, isPartial}: Beside,
 ): FamilyLayout<PortOnNode, PortDifference> {
   const compared = compareFamily(expected, actual);
-  const listed = compared.differences.filter(({kind, rule: {table, chain}}) => kind !== 'missing' || !isBeyondTheCut(actual, table, chain));
+  const listed = compared.differences.filter(
+    ({kind, rule: {table, chain}}) => kind !== 'missing' || !isBeyondTruncation(actual, table, chain),
+  );
   const index = new PortIndex(expected);
   const isBroad = ({kind, owner, rule}: PortDifference): boolean => kind === 'extra' && owner === null && index.isBroad(rule);
   const isBesideBroadRules = listed.some(isBroad);
@@ -138,7 +140,7 @@ function withTextsOnly(symptom: Symptom): Symptom {
 function holdsNoServiceRules(expected: ExpectedRuleset, actual: Ruleset): boolean {
   if (!expected.ports.some(({endpoints}) => endpoints.reachable.length > 0)) return false;
   const nat = actual.tables.get('nat');
-  if (nat === undefined) return actual.cut === null;
+  if (nat === undefined) return actual.truncation === null;
   if (!nat.complete) return false;
   for (const {name, ruleCount} of nat.chains.values()) {
     const role = parseChainName(name)?.role;

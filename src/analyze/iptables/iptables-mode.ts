@@ -9,12 +9,12 @@ import {hasExternalEntry, type ServicePort} from '../../model/service-port.ts';
 import type {PortTrace} from '../../model/service-trace.ts';
 import {failureIn, kubeProxyLog} from '../../model/node/kube-proxy-failures.ts';
 import {fileText, type NodeDump} from '../../model/snapshot.ts';
-import type {NodeRule} from '../../trace/packet.ts';
+import type {NodeRule} from '../../trace/walked-packet.ts';
 import {analyzeFamily} from '../analyze-family.ts';
 import {environmentOf, walkOf} from '../outcomes/environment.ts';
 import {
   askedFamilies,
-  cutReason,
+  truncationReason,
   type FamilyResult,
   joinFamilies,
   type ModeAnalysis,
@@ -59,7 +59,7 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   const ruleset = input.dumps.current.get(family) ?? null;
   const expect: Expect = hypothesis => expectRuleset({...input, family, ruleset}, hypothesis);
   // A truncated dump and an excerpt are evaluated as far as they go.
-  const reason = ruleset !== null && (ruleset.cut !== null || isExcerpt(ruleset)) ? null : whyNoTables(family, ruleset);
+  const reason = ruleset !== null && (ruleset.truncation !== null || isExcerpt(ruleset)) ? null : whyNoTables(family, ruleset);
   if (ruleset === null) return expect({}).ports.length > 0 ? unreadFamily(family, whyNoRules(input.node, family)) : null;
   // A kube-proxy whose log says why it writes no rules has written none: the table is not missing from the dump alone.
   if (reason !== null && failureIn(fileText(input.node, kubeProxyLog)) === null) return unreadFamily(family, reason);
@@ -70,10 +70,14 @@ function resultOf(family: Family, input: NodeInput): FamilyResult | null {
   const {symptoms, expected, differing} = analyzeFamily(input, family, iptablesFamily(expect, actual));
   // Where one Service was read, the rules of all others are no reason to doubt the dump, nor to search it for invalid rules.
   const found = withinWhatWasRead(symptoms, input.api);
-  const cut = [...input.dumps.current.values()].find(other => other.cut !== null)?.cut ?? null;
-  const doubt = found.length === 0 ? null : whyDoubtful(input.config, cut);
+  const truncation = [...input.dumps.current.values()].find(other => other.truncation !== null)?.truncation ?? null;
+  const doubt = found.length === 0 ? null : whyDoubtful(input.config, truncation);
   if (doubt !== null) return {...unreadFamily(family, doubt), differing};
-  const partly = excerpt ? whyPartly(ruleset, expected) : ruleset.cut === null ? null : `the dump ${cutReason(ruleset.cut)}`;
+  const partly = excerpt
+    ? whyPartly(ruleset, expected)
+    : ruleset.truncation === null
+      ? null
+      : `the dump ${truncationReason(ruleset.truncation)}`;
   const wanted = expected.ports.filter(({port}) => input.traces(port, found));
   return {
     family,

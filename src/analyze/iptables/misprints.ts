@@ -144,7 +144,7 @@ const portChains = [...serviceChains, 'nat/KUBE-PORTALS-HOST', 'nat/KUBE-PORTALS
 function portSigns(ruleset: Ruleset): Sign {
   // In IPVS mode sets have the ports.
   const isOfPort = (text: string): boolean => / -p (?:tcp|udp) /.test(text) && !text.includes(' --match-set ');
-  // In a row of `iptables -L` the name of a port may be unknown, or its end be cut off.
+  // In a row of `iptables -L` the name of a port may be unknown, or its end be truncated.
   const isKept = (text: string): boolean => text.includes(' --dport ') || text.includes(' -m not-understood ');
   const found = signs(linesIn(ruleset, portChains), isOfPort, isKept);
   if (found.lost.length + found.kept > 0) return found;

@@ -131,8 +131,8 @@ function dumpOf(family: Family): string {
 }
 
 /** Whether rules of a chain may be on the node that a truncated dump does not show: none of them is reported as missing. */
-export function isBeyondTheCut(ruleset: Ruleset, table: string, chain: string): boolean {
-  if (ruleset.cut === null) return false;
+export function isBeyondTruncation(ruleset: Ruleset, table: string, chain: string): boolean {
+  if (ruleset.truncation === null) return false;
   const read = ruleset.tables.get(table);
   if (read === undefined) return true;
   return !read.complete && ruleset.chain(table, chain)?.complete !== true;

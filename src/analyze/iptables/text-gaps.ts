@@ -32,7 +32,7 @@ function chainOf(shown: Ruleset, assumed: ExpectedRuleset | null, table: string,
   const usual =
     assumed !== null && known !== undefined && isOfKubeProxy(known) && isKnown(table, name) ? assumed.chain(table, name) : undefined;
   // A whole table has no other chains, and a dump that ends says so itself where the walk comes to its end.
-  if (own?.complete === true || (own !== undefined && shown.cut !== null)) return own;
+  if (own?.complete === true || (own !== undefined && shown.truncation !== null)) return own;
   const gap = gapRule(table, name);
   if (own !== undefined)
     return listChain({...placeOf(own), complete: true}, [gap, ...(isOpen && usual !== undefined ? merged(own, usual) : own.rules())]);

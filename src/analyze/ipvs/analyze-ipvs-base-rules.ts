@@ -7,7 +7,7 @@ import type {Severity} from '../../model/finding.ts';
 import type {ChainSource, Difference, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {listChain, missingHook, textsOf, withChain} from '../iptables/chain-texts.ts';
-import {isBeyondTheCut} from '../iptables/node-rulesets.ts';
+import {isBeyondTruncation} from '../iptables/node-rulesets.ts';
 import {type BaseRuleChange, baseRuleChanges} from '../outcomes/base-rule-packets.ts';
 import {walkOf} from '../outcomes/environment.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
@@ -66,7 +66,7 @@ export function baseRuleDifferences(compared: ComparedBaseRules): readonly BaseR
 /** Not reported here: third-party rules in base chains, rules after the end of a truncated dump, and effects of a set's content. */
 function isReportedHere({kind, rule, owner}: BaseRuleDifference, {expected, ruleset, sets}: ComparedBaseRules): boolean {
   if (kind !== 'missing' && !rule.chain.startsWith('KUBE-')) return false;
-  if (kind === 'missing' && isBeyondTheCut(ruleset, rule.table, rule.chain)) return false;
+  if (kind === 'missing' && isBeyondTruncation(ruleset, rule.table, rule.chain)) return false;
   // The walk of a Service's packets covers its own rule.
   if (owner !== null) return false;
   const set = setOf(rule);

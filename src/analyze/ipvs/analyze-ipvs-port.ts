@@ -3,7 +3,7 @@ import {sourceNames} from '../outcomes/sources.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics} from '../outcomes/compare-endpoints.ts';
 import {shareOfPods, missingEndpointText} from '../outcomes/compare-endpoints.ts';
 import {outcomeOn, type PathOutcome, type ProbeComparison} from '../outcomes/environment.ts';
-import type {Outcome} from '../../trace/packet.ts';
+import type {Outcome} from '../../trace/walked-packet.ts';
 import type {VirtualServer} from '../../model/virtual-server.ts';
 import {type Entry, entryText} from '../../model/service-port.ts';
 import type {ServedPort} from '../../model/endpoint.ts';

@@ -84,15 +84,16 @@ function resultOf(
 
 /** Base rules that were not read are reported, and the rest is evaluated. */
 function whyUnreadable(family: Family, ruleset: Ruleset | null): readonly string[] {
-  const cut = ruleset?.cut ?? null;
-  const reason = cut === null ? whyNoTables(family, ruleset) : `the dump is truncated at line ${cut.line} in table ${cut.table}`;
+  const truncation = ruleset?.truncation ?? null;
+  const reason =
+    truncation === null ? whyNoTables(family, ruleset) : `the dump is truncated at line ${truncation.line} in table ${truncation.table}`;
   return reason === null ? [] : [reason];
 }
 
 function wholeRuleset({dumps}: NodeInput, family: Family): Ruleset | null {
   const ruleset = dumps.current.get(family);
   if (ruleset === undefined || whyDistrusted(dumps, family) !== null) return null;
-  return ['nat', 'filter'].every(table => ruleset.hasTable(table) || ruleset.cut !== null) ? ruleset : null;
+  return ['nat', 'filter'].every(table => ruleset.hasTable(table) || ruleset.truncation !== null) ? ruleset : null;
 }
 
 /** The rules of the mode are the base rules and the virtual servers; its chains are the base chains. */

@@ -52,8 +52,8 @@ function readServers(node: NodeDump): ReadPart<readonly VirtualServer[]> {
     return {
       problem: `its virtual servers were not read (${node.files.includes('ipvsadm-part') ? 'the text shows a part of them' : 'no ipvsadm-save'})`,
     };
-  const {servers, unweighted, contradiction, strays, other, cut} = parseIpvsadm(text);
-  if (cut !== null) return {problem: `its ipvsadm-save is truncated at line ${cut}`};
+  const {servers, unweighted, contradiction, strays, other, truncation} = parseIpvsadm(text);
+  if (truncation !== null) return {problem: `its ipvsadm-save is truncated at line ${truncation}`};
   if (other !== null) return {problem: `line ${other.line} of its ipvsadm-save is not what ipvsadm prints: ${other.text.slice(0, 120)}`};
   const [stray] = strays;
   if (stray !== undefined)
@@ -77,8 +77,8 @@ function readServers(node: NodeDump): ReadPart<readonly VirtualServer[]> {
 function readSets(node: NodeDump): ReadPart<ReadonlyMap<string, IpSet>> {
   const text = node.read('ipset-save')?.toString('utf8');
   if (text === undefined) return {problem: 'its ipsets were not read (no ipset-save)'};
-  const cut = truncatedLine(text);
-  if (cut !== null) return {problem: `its ipset-save is truncated at line ${cut}`};
+  const truncation = truncatedLine(text);
+  if (truncation !== null) return {problem: `its ipset-save is truncated at line ${truncation}`};
   const {sets, fault} = parseIpsetSave(text);
   const unlisted = setsInRules(node).find(name => !sets.has(name));
   if (text.includes('Kernel and userspace incompatible') || unlisted !== undefined)

@@ -1,7 +1,7 @@
 import type {NodeDump} from '../../model/snapshot.ts';
 import {someOf} from '../../model/text.ts';
 import {parseIpvsadm} from '../../parse/ipvs/ipvsadm-save.ts';
-import type {Packet} from '../../trace/packet.ts';
+import type {Packet} from '../../trace/walked-packet.ts';
 import {joinHostPort} from '../../model/address.ts';
 
 /** What a list of virtual servers that may lack some shows of one of them. */

@@ -16,8 +16,8 @@ export function readNft(node: NodeDump): NftRuleset | null {
     if (content === null || (content.length < 1024 && content.toString('utf8').trim() === '')) continue;
     const ruleset = parsed(content);
     if (found === null || (found.misprint !== undefined && ruleset.misprint === undefined)) found = ruleset;
-    else if (ruleset.cut === null && ruleset.misprint === undefined) return withTables(found, kubeProxyTables(ruleset));
-    if (found.cut === null && found.misprint === undefined) return found;
+    else if (ruleset.truncation === null && ruleset.misprint === undefined) return withTables(found, kubeProxyTables(ruleset));
+    if (found.truncation === null && found.misprint === undefined) return found;
   }
   return found;
 }

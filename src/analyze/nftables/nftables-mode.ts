@@ -12,7 +12,7 @@ import {environmentOf, outcomeOn, tableWalkOf} from '../outcomes/environment.ts'
 import {
   allOf,
   askedFamilies,
-  cutReason,
+  truncationReason,
   type FamilyResult,
   joinFamilies,
   type ModeAnalysis,
@@ -79,14 +79,14 @@ function resultOf(family: Family, input: NodeInput, ruleset: NftRuleset): Family
     const reason = whyNftMisprinted(ruleset.misprint, ruleset.toolVersion);
     return expect({}).ports.length > 0 ? unreadFamily(family, reason) : null;
   }
-  if (actual === null && ruleset.cut !== null)
-    return expect({}).ports.length > 0 ? unreadFamily(family, `the dump ${cutReason(ruleset.cut)}`) : null;
+  if (actual === null && ruleset.truncation !== null)
+    return expect({}).ports.length > 0 ? unreadFamily(family, `the dump ${truncationReason(ruleset.truncation)}`) : null;
   const iptables = allOf(input.dumps, family);
   const {symptoms, expected, differing} =
     actual === null
       ? withoutTable(expect({}))
       : analyzeFamily(input, family, nftFamily({expect, ruleset, actual, serviceRanges: rangesOf(input, family)}));
-  const doubt = symptoms.length === 0 ? null : whyDoubtful(input.config, cutWithin(ruleset));
+  const doubt = symptoms.length === 0 ? null : whyDoubtful(input.config, truncationWithin(ruleset));
   if (doubt !== null) return {...unreadFamily(family, doubt), differing};
   const reason = whyPartly(ruleset, iptables);
   const wanted = expected.ports.filter(({port}) => input.traces(port, symptoms));
@@ -100,16 +100,16 @@ function rangesOf({api, config: {version, featureGates}}: NodeInput, family: Fam
 }
 
 /** Where kube-proxy's own tables are truncated; null if they are complete, or there are none. */
-function cutWithin(ruleset: NftRuleset): NftRuleset['cut'] {
+function truncationWithin(ruleset: NftRuleset): NftRuleset['truncation'] {
   const own = kubeProxyTables(ruleset);
-  return own.length === families.length && own.every(({complete}) => complete) ? null : ruleset.cut;
+  return own.length === families.length && own.every(({complete}) => complete) ? null : ruleset.truncation;
 }
 
 /** The part before the end of a truncated dump is evaluated; rules after it may drop or intercept packets of either family. */
-function whyPartly({cut}: NftRuleset, iptables: readonly Ruleset[]): string | null {
-  if (cut !== null) return `the dump ${cutReason(cut)}`;
-  const beside = iptables.find(ruleset => ruleset.cut !== null)?.cut ?? null;
-  return beside === null ? null : `the dump of iptables ${cutReason(beside)}`;
+function whyPartly({truncation}: NftRuleset, iptables: readonly Ruleset[]): string | null {
+  if (truncation !== null) return `the dump ${truncationReason(truncation)}`;
+  const beside = iptables.find(ruleset => ruleset.truncation !== null)?.truncation ?? null;
+  return beside === null ? null : `the dump of iptables ${truncationReason(beside)}`;
 }
 
 /** The path of a packet from the map that holds its address through the chains of the Service, down to the rule that rewrites it. */

@@ -99,8 +99,8 @@ function otherDetector({context, ports}: ExpectedTable, actual: NftTable) {
   // Rules that a truncated dump does not show may be on the node.
   if (!actual.complete || ports.length < 3) return null;
   const seen = seenDetector(actual);
-  const cut = bypassDetector(actual);
+  const bypass = bypassDetector(actual);
   // If other rules detect pods as configured, only this rule is wrong.
-  const isOneRule = seen !== 'all' && cut !== null && otherDetectorThan(context, cut) === null;
+  const isOneRule = seen !== 'all' && bypass !== null && otherDetectorThan(context, bypass) === null;
   return seen === null || isOneRule ? null : otherDetectorThan(context, seen);
 }

@@ -1,7 +1,7 @@
 import type {ServedPort} from '../../model/endpoint.ts';
 import {partition, uniqueBy} from '../../model/lists.ts';
 import {onceAsked} from '../../model/once.ts';
-import type {Packet} from '../../trace/packet.ts';
+import type {Packet} from '../../trace/walked-packet.ts';
 import {environmentOf, isSameOutcome, type PathOutcome, type Walk} from './environment.ts';
 import {connectionsTo, isNamedBy, namedPorts, onePerShape, type PortProbe, type RulesInQuestion, shapeOf} from './outcome-changes.ts';
 import {packetOf} from './probes.ts';

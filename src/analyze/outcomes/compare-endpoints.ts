@@ -6,7 +6,7 @@ import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
 import {describePathOutcome, near, type ProbeComparison, describeLoss, type PathOutcome} from './environment.ts';
 import {type Probe, whose} from './probes.ts';
 import {sourceName} from './sources.ts';
-import type {Outcome} from '../../trace/packet.ts';
+import type {Outcome} from '../../trace/walked-packet.ts';
 
 /** What a proxy mode knows about its own rules that the outcomes of packets do not show. */
 export interface ModeSemantics {

@@ -20,7 +20,7 @@ import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {addressesIn, parseInterval} from '../../parse/nftables/address-list.ts';
 import {isInSet} from '../../trace/iptables/match-set.ts';
-import {askAddress, type Environment, isInterfaceLike, type Packet, type NodeRule, type Outcome} from '../../trace/packet.ts';
+import {askAddress, type Environment, isInterfaceLike, type Packet, type NodeRule, type Outcome} from '../../trace/walked-packet.ts';
 import type {NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
 import type {ChainSource, Rule, RuleText} from '../../model/ruleset.ts';
 import {type Side, walkSide} from '../../trace/side.ts';

@@ -34,7 +34,7 @@ import {
   undecidedRule,
 } from '../../model/node/policy-routing.ts';
 import {someOf} from '../../model/text.ts';
-import {askAddress, type Environment, type Packet, portQuestion} from '../../trace/packet.ts';
+import {askAddress, type Environment, type Packet, portQuestion} from '../../trace/walked-packet.ts';
 import {alikePorts} from '../../trace/sender-space.ts';
 
 /**

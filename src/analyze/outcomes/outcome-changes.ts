@@ -21,7 +21,7 @@ import {parseAddress, formatAddress} from '../../model/address.ts';
 import {anyPort} from '../../trace/side.ts';
 import {type AddressInterval, parseInterval, addressesIn} from '../../parse/nftables/address-list.ts';
 import {holds, intersect, type Intervals, intervalsOf, sizeOf, subtract} from '../../model/intervals.ts';
-import type {Packet} from '../../trace/packet.ts';
+import type {Packet} from '../../trace/walked-packet.ts';
 import {allAddresses, allPorts, senderClasses, SenderConditions, type SenderSpace} from '../../trace/sender-space.ts';
 import {clientPorts, isManyPorts, notOnTheWire, portsText, spaceText} from './senders.ts';
 

@@ -6,7 +6,7 @@ import type {Severity} from '../../model/finding.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import {type Entry, entryText, type ServicePort} from '../../model/service-port.ts';
 import {type AddressInterval, parseInterval} from '../../parse/nftables/address-list.ts';
-import {type Environment, type Packet, untouched} from '../../trace/packet.ts';
+import {type Environment, type Packet, untouched} from '../../trace/walked-packet.ts';
 import {podInterface, type Source, sourceName, sourcesFor, usualSources} from './sources.ts';
 
 /** One packet to try on the expected and on the actual rules. */

@@ -130,7 +130,7 @@ export function classesOfProbe<T>(
   probe: Probe,
   {groups, except, ports, most, isOver, within}: ClassesInput,
   walk: (probe: Probe, note: NoteCondition) => T,
-): {readonly classes: readonly (readonly [Probe, T, Intervals])[]; readonly isCut: boolean} {
+): {readonly classes: readonly (readonly [Probe, T, Intervals])[]; readonly isTruncated: boolean} {
   const {packet, source} = probe;
   const address = subtract(spaceOf(source, packet.source.value, groups), source.kind === 'pod' ? except : []);
   const pods = groups.areRoutedSingly ? runningPods(groups).get(source.kind) : undefined;
@@ -156,7 +156,7 @@ export function classesOfProbe<T>(
     },
   });
   return {
-    isCut: rest.length > 0,
+    isTruncated: rest.length > 0,
     classes: classes.flatMap(found => {
       const own = made.get(found.sender);
       if (own === undefined) return [];

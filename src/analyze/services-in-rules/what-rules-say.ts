@@ -9,7 +9,7 @@ import {plural, servicePortText, someOf} from '../../model/text.ts';
 import {type ChainResult, limitsFor} from '../../trace/branch.ts';
 import {walkIptablesChain} from '../../trace/iptables/walk-packet.ts';
 import {walkNftChain} from '../../trace/nftables/walk-nft-packet.ts';
-import {type Environment, type Packet, pathRules} from '../../trace/packet.ts';
+import {type Environment, type Packet, pathRules} from '../../trace/walked-packet.ts';
 import {listChain} from '../iptables/chain-texts.ts';
 import {withGaps} from '../iptables/text-gaps.ts';
 import {packetOf} from '../outcomes/probes.ts';
@@ -80,9 +80,9 @@ function droppedAtEnd(chain: Chain, chains: {get(name: string): Chain | undefine
     bridgeOfOthers.test(text) ||
     / --ctstate RELATED,ESTABLISHED /.test(text);
   // `grep DROP` leaves what accepts out.
-  const isCut =
+  const isTruncated =
     !chain.complete && (rules.length < 2 || !rules.some(({target}) => target !== null && !/^(?:DROP|REJECT)$/.test(target.name)));
-  if (isCut || !rules.every(isNarrow)) return [];
+  if (isTruncated || !rules.every(isNarrow)) return [];
   const which = chain.complete ? 'rule of it' : 'rule of it that this text has';
   const others = [
     ...(chain.complete ? [] : ['another rule']),

@@ -219,7 +219,7 @@ function wholeRules(
 ): {readonly what: string; readonly isOfIpvs: boolean} | null {
   const family = address === null ? 'IPv4' : familyOf(address);
   if (family === null || node.files.includes('ipvsadm-part')) return null;
-  if (servers.servers.length > 0 && servers.strays.length === 0 && servers.cut === null)
+  if (servers.servers.length > 0 && servers.strays.length === 0 && servers.truncation === null)
     return address === null ? null : {what: 'ipvsadm shows', isOfIpvs: true};
   const [name, map] = address === null ? ['KUBE-NODEPORTS', 'service-nodeports'] : ['KUBE-SERVICES', 'service-ips'];
   const chain = rulesets.get(family)?.chain('nat', name);

@@ -4,7 +4,7 @@ import type {NftSet, NftTable} from '../../model/nft-ruleset.ts';
 import {lowerRule} from '../../trace/iptables/lower-iptables-rule.ts';
 import {elementsIn} from '../../trace/match-conditions.ts';
 import {lowerNftRule, verdictAction} from '../../trace/nftables/lower-nft-rule.ts';
-import {type AlikeInterfaces, isInterfaceLike} from '../../trace/packet.ts';
+import {type AlikeInterfaces, isInterfaceLike} from '../../trace/walked-packet.ts';
 import type {Action, Condition, Expression, LoweredRule} from '../../trace/rule-language.ts';
 import type {ThirdParties} from './distinctions.ts';
 import {thirdPartyChains} from './iptables-rules.ts';

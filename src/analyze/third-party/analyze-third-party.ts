@@ -11,7 +11,7 @@ import {once} from '../../model/once.ts';
 import type {Severity} from '../../model/finding.ts';
 import {usesClusterEndpoints} from '../../model/service-port.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
-import {type AlikeInterfaces, type ConnectionOutcome, type Environment, inAnyCase, type NodeRule} from '../../trace/packet.ts';
+import {type AlikeInterfaces, type ConnectionOutcome, type Environment, inAnyCase, type NodeRule} from '../../trace/walked-packet.ts';
 import type {NoteCondition} from '../../trace/sender-space.ts';
 import {drawnPorts} from '../../trace/run-rule.ts';
 import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnection, walkSide} from '../../trace/side.ts';
@@ -70,7 +70,7 @@ export function analyzeThirdPartyRules(given: ThirdPartyCase): readonly Symptom[
     alike: alikeInterfaces(parties),
     groups: thirdPartyCase.senders(),
     effects: effectCase(thirdPartyCase),
-    effort: {left: maxWalked, questions: maxQuestions, isCut: false},
+    effort: {left: maxWalked, questions: maxQuestions, isTruncated: false},
   };
   const walk = once((item: ServedPort) => analyzeItem(item, thirdPartyCase, walks));
   const found = new Map<string, NotedEffect>();
@@ -107,7 +107,7 @@ export function analyzeThirdPartyRules(given: ThirdPartyCase): readonly Symptom[
     ...hostPortSymptoms({side: thirdPartyCase.sides.all, rules, tables, groups: walks.groups, effects: walks.effects}),
     ...symptoms,
     ...masquerading,
-    ...(walks.effort.isCut ? [cutOff(thirdPartyCase, walks.effort)] : []),
+    ...(walks.effort.isTruncated ? [walkedInPart(thirdPartyCase, walks.effort)] : []),
   ];
 }
 
@@ -229,14 +229,14 @@ function thirdPartyTables({rules, context, sides}: WalkedRules): readonly NftTab
 
 function effectCase({context, rules, mode, sides}: WalkedRules): EffectCase {
   const nft = rules.nft();
-  const isCut = (nft !== null && nft.cut !== null) || rules.iptables.some(({cut}) => cut !== null);
+  const isTruncated = (nft !== null && nft.truncation !== null) || rules.iptables.some(({truncation}) => truncation !== null);
   const isExpected = (ruleset: ChainSource, chain: string): boolean =>
     sides.should.iptables.some(one => one.chain('nat', chain)?.text() === ruleset.chain('nat', chain)?.text());
   const strays = new Set(rules.iptables.flatMap(ruleset => strayChains(ruleset).filter(chain => !isExpected(ruleset, chain))));
   const isOwn = (rule: Pick<NodeRule, 'table' | 'chain'>): boolean =>
     isOwnTable(rule) ?? (mode.isOwnChain(rule.chain, rule.table) && !(rule.table === 'nat' && strays.has(rule.chain)));
   const holdsDnsCache = (): boolean | null => mayHoldDnsCache(rules.api, context.facts.name);
-  return {...mode, context, isOwn, nft, isCut, holdsDnsCache, backendOf: place => backendOf(sides.all, place)};
+  return {...mode, context, isOwn, nft, isTruncated, holdsDnsCache, backendOf: place => backendOf(sides.all, place)};
 }
 
 function mayHoldDnsCache({pods, podsOf}: ApiObjects, node: string): boolean | null {
@@ -258,14 +258,14 @@ const maxWalked = 20_000;
 const maxQuestions = 3_000_000;
 
 /** Not all senders were walked, so nothing is proved for the others. */
-function cutOff({context: {family}}: WalkedRules, {left}: Walks['effort']): Symptom {
+function walkedInPart({context: {family}}: WalkedRules, {left}: Walks['effort']): Symptom {
   const detail = `third-party rules tell so many senders apart that only ${Math.min(maxWalked, maxWalked - left)} classes of them were walked: the outcome for packets from the others is undetermined`;
   return {kind: 'undecided-path', severity: 'warning', family, port: null, detail, expected: [], actual: []};
 }
 
 interface Walks {
   /** Counts down over all Service ports. */
-  readonly effort: {left: number; questions: number; isCut: boolean};
+  readonly effort: {left: number; questions: number; isTruncated: boolean};
   readonly distinctions: Distinctions;
   readonly alike: AlikeInterfaces;
   readonly groups: SenderGroups;
@@ -323,14 +323,14 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     const ports = distinctions.usesSourcePorts && usual === clientPorts ? [clientPorts, otherPorts] : [usual];
     const most = Math.max(1, effort.left);
     const isOver = (): boolean => effort.questions < 0;
-    const {classes, isCut} = classesOfProbe(probe, {groups, except, ports, most, isOver, within}, (own, note) =>
+    const {classes, isTruncated} = classesOfProbe(probe, {groups, except, ports, most, isOver, within}, (own, note) =>
       walk(own, (field, alike) => {
         effort.questions--;
         note(field, alike);
       }),
     );
     effort.left -= classes.length;
-    effort.isCut ||= isCut;
+    effort.isTruncated ||= isTruncated;
     return classes.flatMap(([own, ofClass, space]) => {
       const {alone, outcomes: walked} = isOfNoPod(own) ? walk(withLink(own), () => {}) : ofClass;
       const outcomes = walked.map(outcome => inAnyCase(outcome));

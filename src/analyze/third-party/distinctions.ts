@@ -12,7 +12,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {lowerRule} from '../../trace/iptables/lower-iptables-rule.ts';
 import {elementsIn} from '../../trace/match-conditions.ts';
 import {lowerNftRule} from '../../trace/nftables/lower-nft-rule.ts';
-import {type Environment, isInterfaceLike} from '../../trace/packet.ts';
+import {type Environment, isInterfaceLike} from '../../trace/walked-packet.ts';
 import type {Action, Condition, Elements, Expression, LoweredRule} from '../../trace/rule-language.ts';
 import {podsHere} from '../outcomes/environment.ts';
 import {entryAddresses, entriesOf} from '../outcomes/probes.ts';

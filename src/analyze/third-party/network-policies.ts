@@ -1,6 +1,6 @@
 import type {NetworkPolicyObject, ServiceObject} from '../../model/api-objects.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import type {NodeRule, Outcome} from '../../trace/packet.ts';
+import type {NodeRule, Outcome} from '../../trace/walked-packet.ts';
 import {isOfPolicy} from './node-rule.ts';
 import type {RuleEffect} from './rule-effect.ts';
 

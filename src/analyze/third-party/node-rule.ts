@@ -1,6 +1,6 @@
 import type {NftHook, NftRule, NftRuleset} from '../../model/nft-ruleset.ts';
 import type {Rule, RuleOption} from '../../model/ruleset.ts';
-import type {NodeRule, Outcome} from '../../trace/packet.ts';
+import type {NodeRule, Outcome} from '../../trace/walked-packet.ts';
 import {plural} from '../../model/text.ts';
 import {markChange} from '../../parse/iptables/comparable-rule.ts';
 import {isHookedChain, isPolicyChain} from './iptables-rules.ts';

@@ -9,7 +9,7 @@ import type {ServicePort} from '../../model/service-port.ts';
 import {plural} from '../../model/text.ts';
 import {splitHostPort} from '../../parse/iptables/comparable-rule.ts';
 import {addressesIn} from '../../parse/nftables/address-list.ts';
-import {type ConnectionOutcome, type Environment, inAnyCase, type NodeRule} from '../../trace/packet.ts';
+import {type ConnectionOutcome, type Environment, inAnyCase, type NodeRule} from '../../trace/walked-packet.ts';
 import {unknownOutside, describePathOutcome, near, type PathOutcome} from '../outcomes/environment.ts';
 import {type Probe, whose} from '../outcomes/probes.ts';
 import {sourceName} from '../outcomes/sources.ts';
@@ -74,7 +74,7 @@ export interface EffectCase {
   /** What a packet passes to be masqueraded: kube-proxy's chain or rules. */
   readonly masquerading: string;
   /** A dump of the node's rules is truncated, which is a finding of its own. */
-  readonly isCut: boolean;
+  readonly isTruncated: boolean;
 }
 
 /** A probe that was walked through all rules of a node. */
@@ -168,7 +168,7 @@ function undetermined(
 ): Effect | null {
   const causes = isUnrouted === true ? steers : decides;
   const rule = doubt ?? path.findLast(one => reason !== undefined && !effectCase.isOwn(one) && causes(one)) ?? path.at(-1);
-  if (alone.undecided > 0 || (doubt === undefined && effectCase.isCut)) return null;
+  if (alone.undecided > 0 || (doubt === undefined && effectCase.isTruncated)) return null;
   const detail = `the outcome for ${who} is undetermined: ${reason ?? ''}`;
   if (doubt === undefined && policy !== undefined) return {kind: 'undecided-path', rule: null, policy, detail};
   if (rule === undefined || effectCase.isOwn(rule)) return null;

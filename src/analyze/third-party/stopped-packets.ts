@@ -8,7 +8,7 @@ import type {Symptom} from '../symptoms/symptom.ts';
 import {causeText, type EffectCase} from './rule-effect.ts';
 import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds} from '../../model/intervals.ts';
-import {type Environment, type NodeRule, type Outcome, type Packet, untouched} from '../../trace/packet.ts';
+import {type Environment, type NodeRule, type Outcome, type Packet, untouched} from '../../trace/walked-packet.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 
 /** Packets beside those of Services, which Services need. */
@@ -229,15 +229,19 @@ function whatStops(number: number, {side, groups, effects}: OtherPackets): Outco
   const probe: Probe = {...sent, entry: {kind: 'nodePort', address: null, port: number}, knownTo: new Set()};
   let getsIn = false;
   const isOver = (): boolean => getsIn;
-  const {classes, isCut} = classesOfProbe(probe, {groups, except: [], ports: [clientPorts], most: maxClasses, isOver}, (own, note) => {
-    const found = stopOf(noting(side, note), own.packet);
-    const rule = found === null ? null : stoppingRule(found);
-    const stop = rule !== null && isOwn(rule) ? null : found;
-    getsIn = stop === null;
-    return stop;
-  });
+  const {classes, isTruncated} = classesOfProbe(
+    probe,
+    {groups, except: [], ports: [clientPorts], most: maxClasses, isOver},
+    (own, note) => {
+      const found = stopOf(noting(side, note), own.packet);
+      const rule = found === null ? null : stoppingRule(found);
+      const stop = rule !== null && isOwn(rule) ? null : found;
+      getsIn = stop === null;
+      return stop;
+    },
+  );
   const [[, first] = []] = classes;
-  return isCut || classes.some(([, outcome]) => outcome === null) ? null : (first ?? null);
+  return isTruncated || classes.some(([, outcome]) => outcome === null) ? null : (first ?? null);
 }
 
 const maxClasses = 100;

@@ -1,5 +1,5 @@
 import {type MendedBug, mayHaveBug, mendedIn} from '../../expect/patch-releases.ts';
-import type {NodeCheckContext} from '../check.ts';
+import type {NodeCheckContext} from '../check-types.ts';
 import {isNoNode, nodeObject} from '../../expect/api-index.ts';
 import {once} from '../../model/once.ts';
 import {kubeProxyContainer, kubeProxyPod} from '../../expect/kube-proxy-pod.ts';

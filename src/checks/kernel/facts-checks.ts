@@ -6,7 +6,7 @@ import type {KubeProxyVersion} from '../../model/proxy-config.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import {parseHealthz} from '../../parse/kube-proxy/kube-proxy-state.ts';
 import {check} from '../catalog.ts';
-import type {Check, NodeCheckContext} from '../check.ts';
+import type {Check, NodeCheckContext} from '../check-types.ts';
 import {run} from '../commands/commands.ts';
 import {asymmetric, droppedBetween} from './reverse-path.ts';
 import {deviceTo, entriesOnNode, familiesOnNode, interfaceSwitch, podBridges, podsHere, routesToPods} from './node-paths.ts';

@@ -6,7 +6,7 @@ import {podPorts} from '../../model/node/bridges.ts';
 import {type RouteResult, unknownRoute} from '../../model/node/node-facts.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
-import type {NodeCheckContext} from '../check.ts';
+import type {NodeCheckContext} from '../check-types.ts';
 import {internalIPs, nodeNamesByAddress, nodeObject} from '../../expect/api-index.ts';
 import {overlaps} from '../../expect/cluster/service-range.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';

@@ -22,7 +22,7 @@ import {
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {Observation} from '../../model/finding.ts';
-import type {NodeCheckContext} from '../check.ts';
+import type {NodeCheckContext} from '../check-types.ts';
 import {run} from '../commands/commands.ts';
 import {entriesOnNode, podAddresses, podsHere, routesToPods} from './node-paths.ts';
 

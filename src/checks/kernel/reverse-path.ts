@@ -17,7 +17,7 @@ import type {Observation} from '../../model/finding.ts';
 import {groupBy} from '../../model/lists.ts';
 import type {PodWay} from '../../model/node-result.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
-import type {NodeCheckContext} from '../check.ts';
+import type {NodeCheckContext} from '../check-types.ts';
 import {run} from '../commands/commands.ts';
 import {entriesOnNode, interfaceSwitch, podAddresses, podsHere, routesToPods} from './node-paths.ts';
 import {firstElsewhere, misroutedPackets, outsideIn} from './policy-routes.ts';

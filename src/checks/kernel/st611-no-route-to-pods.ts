@@ -5,7 +5,7 @@ import {hostIP, isIPv6Off, isTakenBy, missingTable, routeOf, sysctlNumber, type 
 import type {Observation} from '../../model/finding.ts';
 import {groupBy, partition} from '../../model/lists.ts';
 import {type CommandLine, commandLine, plural, someOf} from '../../model/text.ts';
-import type {NodeCheckContext} from '../check.ts';
+import type {NodeCheckContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {run} from '../commands/commands.ts';
 import {downWays, isRefusal, misroutedPackets, podsWithoutLink, refusedClients, refusedPods, unroutedServices} from './policy-routes.ts';
@@ -207,14 +207,14 @@ function* toServices(context: NodeCheckContext, family: Family): Iterable<Observ
 function* byDefaultGateway(context: NodeCheckContext, family: Family): Iterable<Observation> {
   const usual = defaultRoute(context, family);
   if (usual === null) return;
-  const cut = podsWithoutLink(context, family, usual.isUsual);
-  if (cut !== null)
+  const linkless = podsWithoutLink(context, family, usual.isUsual);
+  if (linkless !== null)
     yield {
       variant: 'link-down',
-      message: `packets for endpoints on this node (${someOf(cut.addresses)}) go to the default gateway ${usual.gateway}, while an interface of pods is down (${someOf(cut.down)}): what Services send there is lost.`,
-      ...run(commandLine`ip route get ${cut.addresses[0] ?? ''}`, commandLine`ip link show ${cut.down[0] ?? ''}`),
+      message: `packets for endpoints on this node (${someOf(linkless.addresses)}) go to the default gateway ${usual.gateway}, while an interface of pods is down (${someOf(linkless.down)}): what Services send there is lost.`,
+      ...run(commandLine`ip route get ${linkless.addresses[0] ?? ''}`, commandLine`ip link show ${linkless.down[0] ?? ''}`),
     };
-  const own = cut === null ? podsWithoutRoute(context, family, usual) : [];
+  const own = linkless === null ? podsWithoutRoute(context, family, usual) : [];
   for (const {way, addresses} of own)
     yield {
       severity: 'warning',
@@ -223,7 +223,7 @@ function* byDefaultGateway(context: NodeCheckContext, family: Family): Iterable<
       ...run(commandLine`ip route get ${addresses[0] ?? ''}`),
     };
   const astray = podsAstray(context, family).filter(({node}) => own.length === 0 || node !== context.node.name);
-  if (cut !== null || astray.length === 0) return;
+  if (linkless !== null || astray.length === 0) return;
   const tunnel = downTunnel(context.facts);
   const why = tunnel === null ? 'there are routes to the pods of other nodes' : `${tunnel}, the tunnel to other nodes, is down`;
   const message = `packets for endpoints on ${nodesIn(astray)} go to the default gateway ${usual.gateway}, while ${why}: the network may not know where they are.`;

@@ -1,7 +1,7 @@
 import type {PodWay} from '../../model/node-result.ts';
 import {vxlansUp} from '../../model/node/node-facts.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
-import type {NodeCheckContext} from '../check.ts';
+import type {NodeCheckContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {run} from '../commands/commands.ts';
 import {routedPods} from './reverse-path.ts';

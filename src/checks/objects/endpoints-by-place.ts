@@ -5,7 +5,7 @@ import {honorsNodeHints, honorsZoneHints} from '../../expect/cluster/proxy-versi
 import type {NodeObject, ServiceObject} from '../../model/api-objects.ts';
 import {type Endpoint, podOf} from '../../model/endpoint.ts';
 import {commandLine, namespacedName, someOf} from '../../model/text.ts';
-import type {ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {nameOf, ofPort} from '../../model/finding.ts';
 import {run} from '../commands/commands.ts';

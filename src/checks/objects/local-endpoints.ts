@@ -6,7 +6,7 @@ import {canonicalAddress} from '../../model/address.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import {once} from '../../model/once.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import type {ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {nameOf, ofPort} from '../../model/finding.ts';
 import {patchService, showSlices} from '../commands/commands.ts';

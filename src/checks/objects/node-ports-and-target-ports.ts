@@ -9,7 +9,7 @@ import {usesTerminatingEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
 import {type Observation, nameOf, ofPort} from '../../model/finding.ts';
-import type {ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {editService, showPods} from '../commands/commands.ts';
 import {addressesOfPod, portsOfPod} from '../../expect/node-context.ts';

@@ -18,7 +18,7 @@ import {addressesOfPod} from '../../expect/node-context.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
-import type {ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {editService, showPods, showSlices} from '../commands/commands.ts';
 import {askedEntries, isUsable, unusualEntries} from './node-ports-and-target-ports.ts';

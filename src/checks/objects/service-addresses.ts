@@ -3,7 +3,7 @@ import {servicePorts, whyNotServed, clusterIPOf} from '../../expect/cluster/clus
 import {families, type Family, parseCidr, canonicalAddress, familyOf, parseAddress} from '../../model/address.ts';
 import {headlessLabel, type ServiceObject, type NodeObject} from '../../model/api-objects.ts';
 import type {ServicePort} from '../../model/service-port.ts';
-import type {ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {ofFields, showService} from '../commands/commands.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';

@@ -5,7 +5,7 @@ import {plural, namespacedName, someOf} from '../../model/text.ts';
 import {contains, parseAddress, parseCidr} from '../../model/address.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {type Observation, nameOf} from '../../model/finding.ts';
-import type {ClusterContext} from '../check.ts';
+import type {ClusterContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {askedEntries} from './node-ports-and-target-ports.ts';
 

@@ -1,10 +1,10 @@
 import {Flags} from '@oclif/core';
 import {defaultDebugNamespace} from '../../collect/transports/debug.ts';
-import {automatic, type TransportName} from '../../collect/transports/index.ts';
+import {automatic, type TransportName} from '../../collect/transports/transports.ts';
 import {agentsFlags, connectionFlags, transportFlags} from '../options/cluster-flags.ts';
 import {outputFlag, outputFlags, scopeFlags} from '../options/flags.ts';
-import {type AccessReport, missing} from '../../model/access.ts';
-import {accessRenderers} from '../../render/access/access.ts';
+import {type AccessReport, missing} from '../../model/permission.ts';
+import {accessRenderers} from '../../render/access/access-report.ts';
 import {BaseCommand} from './base-command.ts';
 import {type AccessScope, permissionsFor} from '../../collect/access/permissions.ts';
 import {reviewAccess} from '../../collect/access/review-access.ts';

@@ -17,7 +17,7 @@ import type {Finding} from '../../model/finding.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {parseCheckReport} from '../../parse/check-report.ts';
 import {parsePreviewPlan} from '../../parse/preview-plan.ts';
-import type {PreviewPlan} from '../../model/preview.ts';
+import type {PreviewPlan} from '../../model/preview-result.ts';
 import {escapeText, type Provenance, type RenderOptions} from '../../render/renderer.ts';
 import {cannotWrite, writeReport} from '../output-file.ts';
 import {isClosedPipe, showsLinks, wantsColor} from '../terminal.ts';

@@ -3,12 +3,12 @@ import {agentsFlags, refuseBesideAgents, connectionFlags, transportFlags} from '
 import {exitCode, type FailOn, waitLimit} from '../../run/options/wait-limit.ts';
 import * as common from '../options/flags.ts';
 import {writableFile} from '../output-file.ts';
-import {pieceRenderers, renderers} from '../../render/index.ts';
+import {pieceRenderers, renderers} from '../../render/renderers.ts';
 import {type PieceRenderer, styleOf} from '../../render/renderer.ts';
 import {withClosingLine} from '../closing-line.ts';
 import type {Report} from '../../model/report.ts';
 import {planCheckRenderers, planExitCode} from '../../render/preview/plan-check.ts';
-import type {PreviewPlan} from '../../model/preview.ts';
+import type {PreviewPlan} from '../../model/preview-result.ts';
 import {verdictLine} from '../../render/verdict-line.ts';
 import type {Snapshot} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';

@@ -8,7 +8,7 @@ import type {BundleDiff} from '../../model/findings/bundle-diff.ts';
 import {parseCheckReport, startsAsReport} from '../../parse/check-report.ts';
 import {plainText} from '../../parse/lines.ts';
 import {readTextFile} from '../../collect/text-file.ts';
-import {diffRenderers} from '../../render/table/diff.ts';
+import {diffRenderers} from '../../render/table/diff-report.ts';
 import {type ArchiveFlag, BaseCommand} from './base-command.ts';
 import {wrongUse} from '../../run/wrong-use.ts';
 

@@ -1,6 +1,6 @@
 import process from 'node:process';
 import {Args, Command} from '@oclif/core';
-import {checks} from '../../checks/index.ts';
+import {checks} from '../../checks/all-checks.ts';
 import {findingCode} from '../../run/options/evaluation-options.ts';
 import {pageText} from '../../render/explain/page-text.ts';
 import {bySeverity, styleOf, wrap} from '../../render/renderer.ts';

@@ -8,7 +8,7 @@ import {askNodes, notAmong, type PacketFlags, startNode, withPrintedPorts} from 
 import {kubeProxyTrouble} from '../../checks/kube-proxy.ts';
 import {isRulesAlone, notInBundle} from '../../model/snapshot.ts';
 import {escapeText} from '../../render/renderer.ts';
-import {packetRenderers} from '../../render/table/packet.ts';
+import {packetRenderers} from '../../render/table/packet-report.ts';
 import {type ArchiveFlag, BaseCommand, type LiveFlags} from './base-command.ts';
 import {notRead} from '../../run/wrong-use.ts';
 

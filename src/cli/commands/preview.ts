@@ -5,7 +5,7 @@ import {namespacedName} from '../../model/text.ts';
 import {PreviewRun, type PreviewRunInput} from '../../preview/preview-run.ts';
 import {serviceNotes} from '../../preview/manifests/add-manifests.ts';
 import {writableModes} from '../../preview/rules/write-expected-rules.ts';
-import {previewExitCode, previewRenderers} from '../../render/preview/index.ts';
+import {previewExitCode, previewRenderers} from '../../render/preview/preview-report.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {withPlannedObjects} from '../../run/rules/planned-objects.ts';
 import {selectionOf, selectServices} from '../../run/scope/select-services.ts';

@@ -10,7 +10,7 @@ import {type NodeSetup, nodeSetup, plannedConfig} from '../../preview/sides.ts';
 import {serviceNotes} from '../../preview/manifests/add-manifests.ts';
 import {expectedRules, writableModes} from '../../preview/rules/write-expected-rules.ts';
 import {escapeText} from '../../render/renderer.ts';
-import {formatOfMode, formatsOfMode, type RulesFormat, rulesRenderers} from '../../render/rules/index.ts';
+import {formatOfMode, formatsOfMode, type RulesFormat, rulesRenderers} from '../../render/rules/rules-report.ts';
 import {unlessAborted} from '../../collect/unless-aborted.ts';
 import {evaluationOptions} from '../../run/options/evaluation-options.ts';
 import {chooseRulesNode, requireServices} from '../../run/rules/choose-rules-node.ts';

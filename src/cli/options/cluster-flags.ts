@@ -1,7 +1,7 @@
 import {Flags} from '@oclif/core';
 import {inGroup, namespaceNames, repeatable} from './flags.ts';
 import {defaultDebugImage, defaultDebugNamespace} from '../../collect/transports/debug.ts';
-import {transportNames, transports} from '../../collect/transports/index.ts';
+import {transportNames, transports} from '../../collect/transports/transports.ts';
 import {sshAddressTypes} from '../../collect/transports/ssh.ts';
 import {defaultAgentPlace, readerAccount} from '../../collect/agents/agent-tokens.ts';
 import type {ParsedAgentsFlags} from '../../run/open-cluster.ts';

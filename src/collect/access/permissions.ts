@@ -1,7 +1,7 @@
-import type {Permission} from '../../model/access.ts';
+import type {Permission} from '../../model/permission.ts';
 import {ciliumConfigMap, systemConfigMaps} from '../../model/proxy-config.ts';
 import {readerAccount} from '../agents/agent-tokens.ts';
-import {type TransportName, transports} from '../transports/index.ts';
+import {type TransportName, transports} from '../transports/transports.ts';
 
 export interface AccessScope {
   readonly transport: TransportName;

@@ -1,6 +1,6 @@
 import {readFields} from '../../parse/attempt.ts';
 import pLimit from 'p-limit';
-import {isUrl, type Permission, type ReviewedPermission} from '../../model/access.ts';
+import {isUrl, type Permission, type ReviewedPermission} from '../../model/permission.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {kubeProxyPorts} from '../node/kube-proxy-pages.ts';
 

@@ -1,6 +1,6 @@
 import {pathTree} from '../../model/path-tree.ts';
 import type {PodObject} from '../../model/api-objects.ts';
-import {checks} from '../../checks/index.ts';
+import {checks} from '../../checks/all-checks.ts';
 import {type Finding, severities} from '../../model/finding.ts';
 import {type AgentResult, nodeResultVersion} from '../../model/node-result.ts';
 import type {ProxyVersion} from '../../model/proxy-config.ts';

@@ -129,11 +129,11 @@ function fingerprint(rulesets: ReadonlyMap<Family, Ruleset>): KubeProxyVersion {
 }
 
 /** In pasted text, rules that are missing from table filter prove nothing. */
-function showsFilter({tables, cut}: Ruleset): boolean {
+function showsFilter({tables, truncation}: Ruleset): boolean {
   const filter = tables.get('filter');
   return (
     filter !== undefined &&
-    (filter.complete || cut !== null || ['KUBE-FORWARD', 'KUBE-PROXY-FIREWALL'].some(name => filter.chains.has(name)))
+    (filter.complete || truncation !== null || ['KUBE-FORWARD', 'KUBE-PROXY-FIREWALL'].some(name => filter.chains.has(name)))
   );
 }
 

@@ -1,7 +1,7 @@
 import {UnreadableText} from '../../model/text.ts';
 import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/address.ts';
-import type {Backend, Cut, Ruleset, StrayLine} from '../../model/ruleset.ts';
+import type {Backend, Truncation, Ruleset, StrayLine} from '../../model/ruleset.ts';
 import {plainText, requireUndamaged} from '../lines.ts';
 import {chainsWithLostRules} from '../lost-end.ts';
 import {ChainTable} from './chain-table.ts';
@@ -93,7 +93,7 @@ class DumpReader {
     if (lost === 0) return;
     table.complete = false;
     chains.markIncompleteFrom(chains.size - 1 - lost);
-    this.#dump.cut ??= {table: name, line: this.#line, seenBy: `its last ${lost} chains have no rules`};
+    this.#dump.truncation ??= {table: name, line: this.#line, seenBy: `its last ${lost} chains have no rules`};
   }
 
   /** Inside an uncommitted table, a last line without a newline is incomplete and is not read as a rule. */
@@ -134,7 +134,7 @@ class DumpReader {
   #breakTable(table: OpenTable, text: string): void {
     table.chains.markIncompleteFrom(Math.max(this.#chain, 0));
     table.isBroken = true;
-    this.#dump.cut ??= {table: table.name, line: this.#line, by: text.slice(0, maxShownLine)};
+    this.#dump.truncation ??= {table: table.name, line: this.#line, by: text.slice(0, maxShownLine)};
   }
 
   /** Lines that are none of a dump are kept, unless it is made of them. */
@@ -225,7 +225,7 @@ class DumpReader {
     if (table !== null && !table.complete && !table.isBroken) {
       // Chains are in the order of their declarations, so a truncated dump does not show the rest of its last chain or the later ones.
       table.chains.markIncompleteFrom(Math.max(this.#chain, 0));
-      this.#dump.cut ??= {table: table.name, line: last};
+      this.#dump.truncation ??= {table: table.name, line: last};
     }
     this.#table = null;
     this.#chain = -1;
@@ -247,14 +247,14 @@ interface OpenDump {
   isNamed: boolean;
   backend: Backend | null;
   toolVersion: string | null;
-  cut: Cut | null;
+  truncation: Truncation | null;
   isByChain: boolean;
   readonly tables: Map<string, OpenTable>;
   readonly strays: StrayLine[];
 }
 
 function newDump(family: Family, backend: Backend | null, toolVersion: string | null): OpenDump {
-  return {family, isNamed: false, backend, toolVersion, cut: null, isByChain: false, tables: new Map(), strays: []};
+  return {family, isNamed: false, backend, toolVersion, truncation: null, isByChain: false, tables: new Map(), strays: []};
 }
 
 function asRuleset(dump: OpenDump): Ruleset {
@@ -265,14 +265,14 @@ function asRuleset(dump: OpenDump): Ruleset {
     chainCount += table.chains.size;
     ruleCount += table.chains.ruleCount;
   }
-  const {backend, toolVersion, strays, cut} = dump;
+  const {backend, toolVersion, strays, truncation} = dump;
   const family = dump.isNamed || familyIn(tables) !== 'IPv6' ? dump.family : 'IPv6';
   return {
     family,
     backend,
     toolVersion,
     strays,
-    cut,
+    truncation,
     tables,
     ruleCount,
     chainCount,

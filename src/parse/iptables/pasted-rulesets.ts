@@ -112,12 +112,12 @@ function rulesetOf({family, backend, parts}: BackendParts): Ruleset {
   const tables = new Map<string, Table>();
   for (const [name, ofTable] of Map.groupBy(parts, ({table}) => table)) tables.set(name, tableOf(name, ofTable, strays));
   const toolVersion = parts.find(({section}) => section.origin.toolVersion !== null)?.section.origin.toolVersion ?? null;
-  return rulesetOfTables({family, backend, toolVersion, strays: inOrder(strays), cut: cutOf(parts)}, tables);
+  return rulesetOfTables({family, backend, toolVersion, strays: inOrder(strays), truncation: truncationOf(parts)}, tables);
 }
 
 /** Tables whose chains are all in memory. */
 export function rulesetOfTables(
-  of: Pick<Ruleset, 'family' | 'backend' | 'toolVersion' | 'strays' | 'cut'>,
+  of: Pick<Ruleset, 'family' | 'backend' | 'toolVersion' | 'strays' | 'truncation'>,
   tables: ReadonlyMap<string, Table>,
 ): Ruleset {
   const chains = [...tables.values()].flatMap(table => [...table.chains.values()]);
@@ -133,7 +133,7 @@ export function rulesetOfTables(
 }
 
 /** Where a dump ends inside a table. Null for text that holds rules beside those of dumps. */
-function cutOf(parts: readonly Part[]): Ruleset['cut'] {
+function truncationOf(parts: readonly Part[]): Ruleset['truncation'] {
   const isDump = parts.every(
     ({section: {header, origin}, chains}) =>
       (header !== null && origin.toolVersion !== null) || chains.every(({chain}) => chain.rules.length === 0),
@@ -194,7 +194,7 @@ export function chainsOf(chains: readonly Chain[]): ChainsByName {
  */
 function isWholeTable(table: string, chains: readonly MergedChain[], sections: readonly Section[]): boolean {
   if (sections.some(({hasGaps, origin}) => hasGaps || (origin.filtered && origin.isCommand))) return false;
-  // A dump without COMMIT was cut before its end.
+  // A dump without COMMIT was truncated before its end.
   if (sections.some(({header, committed}) => header !== null && !committed)) return false;
   const byName = new Map(chains.map(chain => [chain.name, chain]));
   const isDump = sections.every(({header}) => header !== null);

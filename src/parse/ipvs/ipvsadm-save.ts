@@ -17,7 +17,7 @@ interface VirtualServerDump {
   /** The first line among the servers that ipvsadm did not print, such as the error of a connection: it may stand for servers. */
   readonly other: StrayLine | null;
   /** The last line when it is torn off; it is not read. */
-  readonly cut: number | null;
+  readonly truncation: number | null;
 }
 
 export interface StrayServer extends StrayLine {
@@ -34,7 +34,7 @@ type UnweightedReal = Pick<RealServer, 'hostPort' | 'line' | 'text'>;
 
 /** Reads the virtual servers of both families. Servers of firewall marks have no address and are passed over. */
 export function parseIpvsadm(content: string): VirtualServerDump {
-  const cut = truncatedLine(content);
+  const truncation = truncatedLine(content);
   const all: OpenServer[] = [];
   const strays: StrayServer[] = [];
   let other: StrayLine | null = null;
@@ -42,7 +42,7 @@ export function parseIpvsadm(content: string): VirtualServerDump {
   let current: OpenServer | null = null;
   for (const [index, raw] of content.split('\n').entries()) {
     const line = index + 1;
-    const read = line === cut ? nothing : readLine(raw, line);
+    const read = line === truncation ? nothing : readLine(raw, line);
     if (read.kind === 'other' && all.length > 0) other ??= {line, text: raw.trim()};
     if (read.kind === 'stray') strays.push({line, text: raw.trim(), server: read.server});
     if (read.kind === 'strayReal') {
@@ -63,7 +63,7 @@ export function parseIpvsadm(content: string): VirtualServerDump {
       else owner.unweighted.push(read.real);
     }
   }
-  return {...withoutRepeated(all), strays, other, cut};
+  return {...withoutRepeated(all), strays, other, truncation};
 }
 
 interface OpenServer extends VirtualServer {

@@ -1,5 +1,5 @@
 import {type NftChain, type NftFamily, type NftJsonCheck, type NftRuleset, type NftStray, unnamedTable} from '../../model/nft-ruleset.ts';
-import type {Cut} from '../../model/ruleset.ts';
+import type {Truncation} from '../../model/ruleset.ts';
 import {ChainList} from '../chain-list.ts';
 import {requireUndamaged} from '../lines.ts';
 import {NftDumpChain, nftPriority, type RuleText} from './nft-dump-chain.ts';
@@ -47,7 +47,7 @@ interface RuleStart {
 
 /**
  * Reads the output of `nft list ruleset` or `nft list table …`, with or without handles and counters, also several outputs one after
- * another. A truncated dump is read up to its end: see `cut`.
+ * another. A truncated dump is read up to its end: see `truncation`.
  */
 class TextReader {
   readonly #bytes: Buffer;
@@ -55,7 +55,7 @@ class TextReader {
   readonly #strays: NftStray[] = [];
   #state: State = {kind: 'outside'};
   #line = 0;
-  #cut: Cut | null = null;
+  #truncation: Truncation | null = null;
 
   /** The line of the open table is not in the text, and so its end may not be. */
   #isUnnamed = false;
@@ -78,7 +78,7 @@ class TextReader {
       start = end + 1;
     }
     const end = this.#finish();
-    return asNftRuleset({tables: this.#tables, toolVersion: null, strays: this.#strays, cut: this.#cut ?? end});
+    return asNftRuleset({tables: this.#tables, toolVersion: null, strays: this.#strays, truncation: this.#truncation ?? end});
   }
 
   #take(text: string, start: number, end: number): void {
@@ -227,7 +227,7 @@ class TextReader {
     this.#stray(text);
     table.complete = false;
     table.declared = false;
-    this.#cut ??= {table: table.id, line: this.#line, by: text.slice(0, maxShownLine)};
+    this.#truncation ??= {table: table.id, line: this.#line, by: text.slice(0, maxShownLine)};
   }
 
   #stray(text: string): void {
@@ -245,7 +245,7 @@ class TextReader {
   }
 
   /** A block that is still open is truncated. */
-  #finish(): NftRuleset['cut'] {
+  #finish(): NftRuleset['truncation'] {
     const state = this.#state;
     if (state.kind === 'table' && this.#isUnnamed) return null;
     if (state.kind === 'outside') return this.#truncatedTable === null ? null : {table: this.#truncatedTable, line: this.#line};

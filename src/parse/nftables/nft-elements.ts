@@ -149,10 +149,10 @@ interface DumpParts {
   readonly tables: ReadonlyMap<string, NftDumpTable>;
   readonly toolVersion: string | null;
   readonly strays: readonly NftStray[];
-  readonly cut: NftRuleset['cut'];
+  readonly truncation: NftRuleset['truncation'];
 }
 
-export function asNftRuleset({tables, toolVersion, strays, cut}: DumpParts): NftRuleset {
+export function asNftRuleset({tables, toolVersion, strays, truncation}: DumpParts): NftRuleset {
   const all = [...tables.values()];
   const twice = all.find(({repeated}) => repeated !== null);
   return {
@@ -160,7 +160,7 @@ export function asNftRuleset({tables, toolVersion, strays, cut}: DumpParts): Nft
     tableSources: all,
     toolVersion,
     strays,
-    cut,
+    truncation,
     ...countsOf(all),
     ...(twice === undefined ? {} : {repeated: {table: twice.id, set: twice.repeated ?? ''}}),
   };

@@ -5,22 +5,22 @@ interface JsonItem {
 }
 
 /**
- * Finds the objects in the lists of `{"nftables": [ … ]}` documents without parsing them: a dump can have a million. `cutAt`: the text
+ * Finds the objects in the lists of `{"nftables": [ … ]}` documents without parsing them: a dump can have a million. `truncatedAt`: the text
  * after the last complete object of a truncated dump; null if there is none.
  */
 export function jsonItems(bytes: Buffer) {
   const items: JsonItem[] = [];
-  const cutAt = forEachItem(bytes, start => {
+  const truncatedAt = forEachItem(bytes, start => {
     const end = objectEnd(bytes, start, 0);
     if (end >= 0) items.push({start, end});
     return end;
   });
-  return {items, cutAt};
+  return {items, truncatedAt};
 }
 
 /**
  * The same without keeping them: `take` is called with the position of each, in order, and returns where it ends (`objectEnd`), or -1 if it
- * is truncated. Returns `cutAt`.
+ * is truncated. Returns `truncatedAt`.
  */
 export function forEachItem(bytes: Buffer, take: (start: number) => number): string | null {
   let last = -1;

@@ -9,7 +9,7 @@ import {expressionText, listOf, onlyEntry, asText, type ValueStyle} from './nft-
 
 /**
  * Reads the output of `nft -j list ruleset` or `nft -j list table …`, also several documents one after another. Rules stay bytes until they
- * are needed. A truncated dump is read up to its end: see `cut`.
+ * are needed. A truncated dump is read up to its end: see `truncation`.
  */
 export function parseNftJson(input: Buffer | string): NftRuleset {
   return new JsonReader(typeof input === 'string' ? Buffer.from(input) : input).read();
@@ -32,17 +32,17 @@ class JsonReader {
   }
 
   read(): NftRuleset {
-    const cutAt = forEachItem(this.#bytes, start => this.#take(start));
+    const truncatedAt = forEachItem(this.#bytes, start => this.#take(start));
     return asNftRuleset({
       tables: this.#tables,
       toolVersion: this.#toolVersion,
       strays: this.#strays,
-      cut: cutAt === null ? this.#lostEnd() : this.#cut(cutAt),
+      truncation: truncatedAt === null ? this.#lostEnd() : this.#truncation(truncatedAt),
     });
   }
 
   /** A list that lost its end, and was closed again: what the rest shows of it. */
-  #lostEnd(): NftRuleset['cut'] {
+  #lostEnd(): NftRuleset['truncation'] {
     for (const table of this.#tables.values()) {
       const seenBy = lackOf(table);
       if (seenBy !== null) return this.#lacking(table, seenBy);
@@ -52,7 +52,7 @@ class JsonReader {
     return table === null || lost === 0 ? null : this.#lacking(table, `its last ${lost} chains have no rules`);
   }
 
-  #lacking(table: JsonTable, seenBy: string): NftRuleset['cut'] {
+  #lacking(table: JsonTable, seenBy: string): NftRuleset['truncation'] {
     table.chains.markTruncated();
     table.complete = false;
     table.declared = table.chains.ruleCount > 0;
@@ -167,7 +167,7 @@ class JsonReader {
    * A table is printed as: sets, then all chains, then the rules chain by chain. A dump that is truncated among rules does not show the
    * rest of the last rule's chain or of the later ones.
    */
-  #cut(truncated: string): NftRuleset['cut'] {
+  #truncation(truncated: string): NftRuleset['truncation'] {
     if (truncated.trim() !== '') this.#stray(truncated);
     const table = this.#lastTable;
     if (table === null) return {table: '', line: 1};

@@ -441,12 +441,12 @@ function ofObject(object: Fields): ListedObject | readonly ListedObject[] {
   );
   const portNames = subsets.flatMap(({ports}) => namesOf(ports ?? []));
   // A text that ends before the ports does not show whether there are any.
-  const isCut = ends.length === 0 && subsets.some(({addresses}) => (addresses ?? []).length > 0);
+  const isTruncated = ends.length === 0 && subsets.some(({addresses}) => (addresses ?? []).length > 0);
   const notReady = subsets.flatMap(({notReadyAddresses}) => (notReadyAddresses ?? []).flatMap(({ip}) => ip ?? [])).join();
   return {
     ...none,
     name: named(metadata?.name),
-    endpoints: isCut ? null : ends.join(),
+    endpoints: isTruncated ? null : ends.join(),
     portNames,
     ...(ends.length === 0 && notReady !== '' ? {notReady} : {}),
   };

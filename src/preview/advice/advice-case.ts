@@ -1,6 +1,6 @@
 import {namespacedName, someOf} from '../../model/text.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
-import type {Advice} from '../../model/preview.ts';
+import type {Advice} from '../../model/preview-result.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
 import type {NodeSetup} from '../sides.ts';
 import {type Family, parseCidr, contains, families} from '../../model/address.ts';

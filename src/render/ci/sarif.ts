@@ -1,6 +1,6 @@
 import {createHash} from 'node:crypto';
 import type {Location, Log, Notification, Region, ReportingDescriptor, Result} from 'sarif';
-import {checks} from '../../checks/index.ts';
+import {checks} from '../../checks/all-checks.ts';
 import {type Finding, severities, type Severity} from '../../model/finding.ts';
 import type {Report} from '../../model/report.ts';
 import type {RuleText} from '../../model/ruleset.ts';

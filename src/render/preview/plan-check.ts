@@ -1,9 +1,9 @@
-import type {ForetoldChange, PlanCheck, PlanNode} from '../../model/preview.ts';
+import type {ForetoldChange, PlanCheck, PlanNode} from '../../model/preview-result.ts';
 import {plural} from '../../model/text.ts';
 import {schemaVersion, toJson, toYaml} from '../json.ts';
 import {nodeList} from '../finding-blocks.ts';
 import {originOf, type RenderOptions} from '../renderer.ts';
-import {changeObject, previewTable} from './index.ts';
+import {changeObject, previewTable} from './preview-report.ts';
 import {changeItems, outcomesText, type PreviewText} from './preview-text.ts';
 
 /** The output formats of `check --plan`. */

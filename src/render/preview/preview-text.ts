@@ -8,7 +8,7 @@ import {
   type PreviewOutcome,
   type PreviewSide,
   type Requirement,
-} from '../../model/preview.ts';
+} from '../../model/preview-result.ts';
 import {entryText, entryNames} from '../../model/service-port.ts';
 import {namespacedName, plural, shellWord, someOf} from '../../model/text.ts';
 import {compareOrders, nodeList} from '../finding-blocks.ts';

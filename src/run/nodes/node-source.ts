@@ -9,7 +9,7 @@ import {whyWithoutKubeProxy} from '../../model/node/node-facts.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
 import {type ChosenNodes, chooseNodes, type NodeChoice} from '../scope/choose-nodes.ts';
 import {wrongUse} from '../wrong-use.ts';
-import {type TransportName, transportNamed} from '../../collect/transports/index.ts';
+import {type TransportName, transportNamed} from '../../collect/transports/transports.ts';
 import type {SshAddressType} from '../../collect/transports/ssh.ts';
 
 export type NodeSourceFlags = ParsedTransportFlags & NodeChoice;

@@ -1,4 +1,4 @@
-import {checks} from '../../checks/index.ts';
+import {checks} from '../../checks/all-checks.ts';
 import type {DiagnoseOptions} from '../../diagnosis/diagnose-node.ts';
 import type {ConfigOverrides} from '../../expect/resolve-proxy-config.ts';
 import {parseCidr} from '../../model/address.ts';

@@ -93,16 +93,16 @@ interface TopScreenSize extends ScreenSize {
   readonly wide: boolean;
 }
 
-/** The lines of a screen, cut to its size; the last line tells how many are left out. */
+/** The lines of a screen, truncated to its size; the last line tells how many are left out. */
 function screenLines({report, rowsOf, doing, what, keys}: ScreenState, {columns, rows, color, wide}: TopScreenSize): readonly string[] {
   const style = styleOf(color);
-  const head = style.dim(cut(`${keys}  ${what}`, columns - 1));
-  if (report === null) return [head, cut(`${doing}…`, columns - 1)];
+  const head = style.dim(truncate(`${keys}  ${what}`, columns - 1));
+  if (report === null) return [head, truncate(`${doing}…`, columns - 1)];
   const lines = [head, ...topTable(report, {color, width: columns - 1, quiet: false, wide, rowsOf}).split('\n')];
   if (lines.length <= rows) return lines;
   return [...lines.slice(0, rows - 1), style.dim(`… ${lines.length - rows + 1} more lines: a higher terminal, or --once, shows them`)];
 }
 
-function cut(text: string, columns: number): string {
+function truncate(text: string, columns: number): string {
   return visibleLength(text) <= columns ? text : `${text.slice(0, columns - 1)}…`;
 }

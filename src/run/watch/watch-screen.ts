@@ -128,7 +128,7 @@ interface WatchState {
 }
 
 interface Screen {
-  /** Cut to the size. */
+  /** Truncated to the size. */
   readonly lines: readonly string[];
   /** How far the list can be scrolled, in lines. */
   readonly maxOffset: number;
@@ -243,11 +243,11 @@ function clockTime(at: number): string {
 
 function fitted(lines: readonly string[], columns: number, rows: number): readonly string[] {
   // A cursor that stands behind the last column is held back on it, and what clears the rest of the line would take that character.
-  return lines.slice(0, rows).map(line => cut(line, columns - 1));
+  return lines.slice(0, rows).map(line => truncate(line, columns - 1));
 }
 
 /** To so many characters on the screen; colors end where the line does. */
-function cut(line: string, columns: number): string {
+function truncate(line: string, columns: number): string {
   let left = columns;
   let text = '';
   for (const [part = '', color] of line.matchAll(colorOrText)) {

@@ -3,7 +3,7 @@ import {bitsOf, formatAddress, parseAddress, parseCidr} from '../../model/addres
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
 import {append, countFirst, pushTo} from '../../model/lists.ts';
 import {type Chain, type ChainSource, matchOptionOf, optionOf, type Rule, ruleAt, type RuleText} from '../../model/ruleset.ts';
-import {askAddress, type Environment, type Packet} from '../packet.ts';
+import {askAddress, type Environment, type Packet} from '../walked-packet.ts';
 import {NeedingRules, networksNeeded, type NetworkWithRules} from './needed-networks.ts';
 
 /**

@@ -4,7 +4,7 @@ import {holds, intersect, type Intervals, intervalsOf, subtract} from '../../mod
 import {keptWith} from '../../model/once.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {parseInterval} from '../../parse/nftables/address-list.ts';
-import {isAddressOfClient, type Packet, portQuestion, type SenderQuestions} from '../packet.ts';
+import {isAddressOfClient, type Packet, portQuestion, type SenderQuestions} from '../walked-packet.ts';
 import {allAddresses, allPorts} from '../sender-space.ts';
 
 /** Whether a packet is in an ipset; `directions` is `src` or `dst` for each part of an element. Null if unknown. */

@@ -3,7 +3,7 @@ import {type Address, bitsOf, type Cidr, parseCidr} from '../../model/address.ts
 import {pushTo} from '../../model/lists.ts';
 import type {Chain, ChainSource, Rule, RuleOption} from '../../model/ruleset.ts';
 import {networksIn, parseInterval} from '../../parse/nftables/address-list.ts';
-import type {Packet} from '../packet.ts';
+import type {Packet} from '../walked-packet.ts';
 
 /** A rule that matches, or calls a chain in which something matches, only packets of a network on one side. */
 interface NeedingRule {

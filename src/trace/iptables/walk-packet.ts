@@ -3,7 +3,7 @@ import {once, onceAsked} from '../../model/once.ts';
 import type {Chain, ChainSource, Rule} from '../../model/ruleset.ts';
 import type {RealServer, VirtualServer} from '../../model/virtual-server.ts';
 import {type Branch, type ChainResult, startBranch, type WalkLimits} from '../branch.ts';
-import type {Environment, HookName, Packet} from '../packet.ts';
+import type {Environment, HookName, Packet} from '../walked-packet.ts';
 import type {HookedChain} from '../route-packet.ts';
 import {type ChainWalk, walkBaseChain, walkChain, type WalkedChain} from '../walk-chain.ts';
 import {candidateRules, searchedField} from './chain-index.ts';

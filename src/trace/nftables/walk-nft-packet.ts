@@ -2,7 +2,7 @@ import type {Family} from '../../model/address.ts';
 import {once, onceAsked} from '../../model/once.ts';
 import type {NftChain, NftSource, NftTableSource} from '../../model/nft-ruleset.ts';
 import {type Branch, type ChainResult, limitsFor, startBranch, truncated, undecided, type WalkLimits} from '../branch.ts';
-import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Packet} from '../packet.ts';
+import {askInterface, type Environment, type HookName, hookNames, isInterfaceLike, type Packet} from '../walked-packet.ts';
 import type {HookedChain} from '../route-packet.ts';
 import {walkBaseChain, walkChain, type WalkedChain, type WalkedTable} from '../walk-chain.ts';
 import {lowerNftRule} from './lower-nft-rule.ts';

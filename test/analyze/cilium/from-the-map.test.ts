@@ -1,6 +1,6 @@
 import {expect, test} from 'vitest';
 import type {PacketOutcome} from '../../../src/analyze/packet-rules.ts';
-import {packetRenderers} from '../../../src/render/table/packet.ts';
+import {packetRenderers} from '../../../src/render/table/packet-report.ts';
 import {tree} from '../../../src/render/table/tree.ts';
 import {askNodes} from '../../../src/run/packet/packet-flags.ts';
 import {CiliumTables} from '../../cilium-node.ts';

@@ -29,8 +29,8 @@ function halves(most: number): ReturnType<typeof classesOfProbe<string>> {
 }
 
 test('a class without a running pod is hit on purpose, and one with a pod is named by it', () => {
-  const {classes, isCut} = halves(10);
-  expect(isCut).toBe(false);
+  const {classes, isTruncated} = halves(10);
+  expect(isTruncated).toBe(false);
   expect(classes.map(([{senders}, walked]) => [walked, senders])).toEqual([
     // Routes may lead to a running pod alone, so it is walked first.
     ['10.244.1.9', {text: '10.244.1.0/25 (pod shop/web-1)', pods: ['shop/web-1']}],
@@ -39,6 +39,6 @@ test('a class without a running pod is hit on purpose, and one with a pod is nam
 });
 
 test('above the number of classes the rest is not walked, which is said', () => {
-  const {classes, isCut} = halves(1);
-  expect([classes.length, isCut]).toEqual([1, true]);
+  const {classes, isTruncated} = halves(1);
+  expect([classes.length, isTruncated]).toEqual([1, true]);
 });

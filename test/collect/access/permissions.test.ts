@@ -2,8 +2,8 @@ import {readdirSync, readFileSync} from 'node:fs';
 import {join} from 'node:path';
 import {describe, expect, test} from 'vitest';
 import {permissionsFor} from '../../../src/collect/access/permissions.ts';
-import {type TransportName, transports} from '../../../src/collect/transports/index.ts';
-import {resourceText} from '../../../src/model/access.ts';
+import {type TransportName, transports} from '../../../src/collect/transports/transports.ts';
+import {resourceText} from '../../../src/model/permission.ts';
 import {rbacFiles} from '../../../tools/rbac-files.ts';
 import {allowedBy, urlsAllowedBy} from './roles.ts';
 

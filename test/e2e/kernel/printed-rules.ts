@@ -4,7 +4,7 @@ import {families} from '../../../src/model/address.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';
 import {nodeSetup} from '../../../src/preview/sides.ts';
 import {expectedRules} from '../../../src/preview/rules/write-expected-rules.ts';
-import {rulesRenderers} from '../../../src/render/rules/index.ts';
+import {rulesRenderers} from '../../../src/render/rules/rules-report.ts';
 
 /** A capture in which a node holds what `rules` prints for other settings, in place of what its kube-proxy wrote. */
 export function withPrintedRules(snapshot: Snapshot, name: string, overrides: ConfigOverrides): Snapshot {

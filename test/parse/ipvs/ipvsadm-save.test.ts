@@ -5,7 +5,7 @@ import {plainText} from '../../../src/parse/lines.ts';
 import {captureNames, readFixture} from '../../fixtures.ts';
 
 test('virtual servers are read with their real servers and lines', () => {
-  const {servers, strays, cut} = parseIpvsadm(
+  const {servers, strays, truncation} = parseIpvsadm(
     [
       '-A -t 10.96.1.10:80 -s rr -p 10800',
       '-a -t 10.96.1.10:80 -r 10.244.11.4:8080 -m -w 1',
@@ -17,7 +17,7 @@ test('virtual servers are read with their real servers and lines', () => {
       '',
     ].join('\n'),
   );
-  expect({strays, cut}).toEqual({strays: [], cut: null});
+  expect({strays, truncation}).toEqual({strays: [], truncation: null});
   expect(servers.map(serverKey)).toEqual(['TCP 10.96.1.10:80', 'UDP 10.96.0.10:53', 'SCTP 10.96.2.2:2905', 'TCP [fd00:96::3]:9153']);
   expect(servers[0]).toEqual({
     ...{family: 'IPv4', protocol: 'TCP', address: '10.96.1.10', port: 80, scheduler: 'rr', flags: [], persistence: 10800, line: 1},
@@ -66,7 +66,7 @@ test('servers of firewall marks are skipped with their real servers', () => {
     strays: [],
     contradiction: null,
     other: null,
-    cut: null,
+    truncation: null,
   });
 });
 
@@ -108,11 +108,11 @@ test('the colors of a terminal are no part of a list, and a weight that is no nu
 });
 
 test('a last line without its newline is not read', () => {
-  const {servers, cut} = parseIpvsadm('-A -t 10.0.0.1:80 -s rr\n-A -t 10.0.0.2:8');
+  const {servers, truncation} = parseIpvsadm('-A -t 10.0.0.1:80 -s rr\n-A -t 10.0.0.2:8');
   expect(servers.map(serverKey)).toEqual(['TCP 10.0.0.1:80']);
-  expect(cut).toBe(2);
+  expect(truncation).toBe(2);
 });
 
 test('empty output has no server', () => {
-  expect(parseIpvsadm('')).toEqual({servers: [], unweighted: [], strays: [], contradiction: null, other: null, cut: null});
+  expect(parseIpvsadm('')).toEqual({servers: [], unweighted: [], strays: [], contradiction: null, other: null, truncation: null});
 });

@@ -17,7 +17,7 @@ describe('the outputs of nft list and nft -j list are parsed to the same ruleset
       const ruleset = parseNftDump(text);
       expect([...ruleset.tables.keys()]).toEqual(['ip kube-proxy', 'ip6 kube-proxy']);
       expect(ruleset.strays).toEqual([]);
-      expect(ruleset.cut).toBeNull();
+      expect(ruleset.truncation).toBeNull();
       expect(asListed(formatNftRuleset(ruleset))).toBe(asListed(text.toString('utf8')));
     }
   });
@@ -141,9 +141,9 @@ describe('a truncated text dump', () => {
 
   test('in a chain: the table may contain more, and the chain too', () => {
     const at = whole.indexOf('ip daddr . meta l4proto . th dport vmap @service-ips');
-    const cut = parseNftDump(whole.slice(0, at + 20));
-    expect(cut.cut).toEqual({table: 'ip kube-proxy', line: whole.slice(0, at).split('\n').length});
-    const table = cut.tables.get('ip kube-proxy');
+    const truncated = parseNftDump(whole.slice(0, at + 20));
+    expect(truncated.truncation).toEqual({table: 'ip kube-proxy', line: whole.slice(0, at).split('\n').length});
+    const table = truncated.tables.get('ip kube-proxy');
     expect(table).toMatchObject({complete: false, declared: false});
     expect(table?.chain('services')).toMatchObject({complete: false, ruleCount: 1});
     expect(table?.chain('firewall-check')).toMatchObject({complete: true, ruleCount: 1});
@@ -159,7 +159,7 @@ describe('a truncated text dump', () => {
   });
 
   test('between two tables does not show it', () => {
-    expect(parseNftDump(whole.slice(0, whole.indexOf('table ip6'))).cut).toBeNull();
+    expect(parseNftDump(whole.slice(0, whole.indexOf('table ip6'))).truncation).toBeNull();
   });
 });
 
@@ -168,9 +168,9 @@ describe('a truncated JSON dump', () => {
 
   test('among the rules: all chains are known, but not the content of the last ones', () => {
     const at = whole.indexOf('"@service-ips"');
-    const cut = parseNftJson(whole.slice(0, at));
-    const table = cut.tables.get('ip kube-proxy');
-    expect(cut.cut).toEqual({table: 'ip kube-proxy', line: 1});
+    const truncated = parseNftJson(whole.slice(0, at));
+    const table = truncated.tables.get('ip kube-proxy');
+    expect(truncated.truncation).toEqual({table: 'ip kube-proxy', line: 1});
     expect(table).toMatchObject({complete: false, declared: true});
     expect(table?.chain('services')).toMatchObject({complete: false, ruleCount: 1});
     expect(table?.chain('masquerading')).toMatchObject({complete: false, ruleCount: 0});
@@ -191,13 +191,13 @@ test('several JSON documents one after another are one ruleset', () => {
   const ruleset = parseNftJson(`${whole}\n${other}\n`);
   expect([...ruleset.tables.keys()]).toEqual(['inet fw', 'ip x']);
   expect(ruleset.toolVersion).toBe('1.0.6');
-  expect(ruleset.cut).toBeNull();
+  expect(ruleset.truncation).toBeNull();
 });
 
 test('a table on one line, which nft does not print, is not left out silently, and what follows is read', () => {
   const oneLine = 'table inet fw { chain f { type filter hook forward priority 10; policy drop; } }';
   const ruleset = parseNftDump(`${oneLine}\ntable ip own {\n\tchain c {\n\t\taccept\n\t}\n}\n`);
-  expect(ruleset.cut).toEqual({table: 'inet fw', line: 1, by: oneLine});
+  expect(ruleset.truncation).toEqual({table: 'inet fw', line: 1, by: oneLine});
   expect(ruleset.tables.get('inet fw')?.complete).toBe(false);
   expect(ruleset.tables.get('ip own')?.chains.get('c')?.ruleCount).toBe(1);
 });

@@ -14,7 +14,7 @@ function compactDumpOf(objects: readonly string[]): string {
 }
 
 function contentOf(dump: string): unknown {
-  const {tables, ruleCount, chainCount, strays, cut} = parseNftJson(dump);
+  const {tables, ruleCount, chainCount, strays, truncation} = parseNftJson(dump);
   const content = [...tables.values()].map(({id, chains, sets, others, baseChains}) => ({
     ...{id, sets: [...sets], others: others.map(text => JSON.parse(text) as unknown), hooks: baseChains.map(({name}) => name)},
     chains: [...chains.values()].map(chain => {
@@ -23,7 +23,7 @@ function contentOf(dump: string): unknown {
     }),
     places: [...chains.keys()].map(name => chains.placeOf(name)),
   }));
-  return {content, ruleCount, chainCount, strays: strays.length, isCut: cut !== null};
+  return {content, ruleCount, chainCount, strays: strays.length, isTruncated: truncation !== null};
 }
 
 const rule = (chain: string, target: string, family = 'ip'): string =>
@@ -91,10 +91,10 @@ test('a dump that is truncated anywhere has all complete rules before the end, a
   const dump = dumpOf(objects);
   for (let length = dump.indexOf('{"chain"') + 1; length < dump.length - 2; length++) {
     const text = dump.slice(0, length);
-    const {ruleCount, cut} = parseNftJson(text);
+    const {ruleCount, truncation} = parseNftJson(text);
     const complete = objects.filter(object => text.includes(object) && object.startsWith('{"rule"'));
     expect(ruleCount, text).toBe(complete.length);
-    expect(cut, text).not.toBe(null);
+    expect(truncation, text).not.toBe(null);
   }
 });
 
@@ -102,8 +102,8 @@ test('a dump that lost bytes inside of a rule is read up to that rule, and says 
   const rules = [rule('c', 'd'), rule('c', 'e'), rule('d', 'e'), rule('d', 'f')];
   const whole = dumpOf([chain('c'), chain('d'), ...rules]);
   const damaged = rule('d', 'e').replace('"e"}}', '');
-  const {ruleCount, cut} = parseNftJson(whole.replace(rule('d', 'e'), damaged));
-  expect({ruleCount, cut}).toEqual({ruleCount: 2, cut: {table: 'ip t', line: 1}});
+  const {ruleCount, truncation} = parseNftJson(whole.replace(rule('d', 'e'), damaged));
+  expect({ruleCount, truncation}).toEqual({ruleCount: 2, truncation: {table: 'ip t', line: 1}});
 });
 
 /** As nft prints it: a space after each colon and comma. */

@@ -4,7 +4,7 @@ import type {Finding} from '../../../src/model/finding.ts';
 import type {Report} from '../../../src/model/report.ts';
 import {svg} from '../../../src/render/graph/svg.ts';
 import {checkPage, traceHtml} from '../../../src/render/html/pages.ts';
-import {previewRenderers} from '../../../src/render/preview/index.ts';
+import {previewRenderers} from '../../../src/render/preview/preview-report.ts';
 import type {BrowserPage} from '../../browser.ts';
 import {contrastFaults, drawingFaults} from '../../page-geometry.ts';
 import {someOf} from '../../cases.ts';

@@ -2,7 +2,7 @@ import {describe, expect, test} from 'vitest';
 import type {Ruleset} from '../../../src/model/ruleset.ts';
 import {candidateRules} from '../../../src/trace/iptables/chain-index.ts';
 import type {Intervals} from '../../../src/model/intervals.ts';
-import type {Packet} from '../../../src/trace/packet.ts';
+import type {Packet} from '../../../src/trace/walked-packet.ts';
 import {SenderConditions} from '../../../src/trace/sender-space.ts';
 import {environment, outcomes, packetOf, ruleset, type Sent} from '../send.ts';
 

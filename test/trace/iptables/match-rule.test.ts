@@ -2,7 +2,7 @@ import {describe, expect, test} from 'vitest';
 import {parseRule} from '../../../src/parse/iptables/rule.ts';
 import {lowerRule} from '../../../src/trace/iptables/lower-iptables-rule.ts';
 import {matchConditions} from '../../../src/trace/match-conditions.ts';
-import type {Packet} from '../../../src/trace/packet.ts';
+import type {Packet} from '../../../src/trace/walked-packet.ts';
 import {environment, type NodeSetup, packetOf, type Sent} from '../send.ts';
 
 const usual: Sent = {from: '10.244.1.5', to: '10.96.1.1', port: 80};

@@ -3,7 +3,7 @@ import {parseAddress} from '../../../src/model/address.ts';
 import type {Intervals} from '../../../src/model/intervals.ts';
 import {parseIpsetSave} from '../../../src/parse/ipvs/ipset-save.ts';
 import {isInSet} from '../../../src/trace/iptables/match-set.ts';
-import type {Packet} from '../../../src/trace/packet.ts';
+import type {Packet} from '../../../src/trace/walked-packet.ts';
 import {allPorts, senderClasses, SenderConditions} from '../../../src/trace/sender-space.ts';
 import {packetOf, type Sent} from '../send.ts';
 

@@ -1,6 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {parseNftDump} from '../../../src/parse/nftables/nft-dump.ts';
-import type {Outcome} from '../../../src/trace/packet.ts';
+import type {Outcome} from '../../../src/trace/walked-packet.ts';
 import {walkNftPacket} from '../walks.ts';
 import {readFixture} from '../../fixtures.ts';
 import {environment, type NodeSetup, packetOf, type Sent} from '../send.ts';

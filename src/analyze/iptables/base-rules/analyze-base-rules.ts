@@ -6,7 +6,7 @@ import {parseAddress} from '../../../model/address.ts';
 import type {Severity, Variant} from '../../../model/finding.ts';
 import type {Rule, Ruleset, Chain} from '../../../model/ruleset.ts';
 import {hasExternalEntry, type ServicePort} from '../../../model/service-port.ts';
-import {untouched} from '../../../trace/packet.ts';
+import {untouched} from '../../../trace/walked-packet.ts';
 import {walkIptablesChain} from '../../../trace/iptables/walk-packet.ts';
 import {environmentOf, near, type PathOutcome, walkOf} from '../../outcomes/environment.ts';
 import {unmasqueraded, withEffect} from '../../symptoms/node-symptoms.ts';

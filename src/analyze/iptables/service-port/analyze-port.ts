@@ -7,7 +7,7 @@ import type {NodeContext} from '../../../expect/node-context.ts';
 import {addressInside, parseCidr} from '../../../model/address.ts';
 import {partition} from '../../../model/lists.ts';
 import {type ChainSource, matchOptionOf, optionOf, type Rule} from '../../../model/ruleset.ts';
-import type {Packet} from '../../../trace/packet.ts';
+import type {Packet} from '../../../trace/walked-packet.ts';
 import {effectOnOthers, probesBeside} from '../../outcomes/outcome-changes.ts';
 import {endpointKinds} from '../../outcomes/compare-endpoints.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';

@@ -1,7 +1,7 @@
 import {evidenceOf} from '../../symptoms/port-symptoms.ts';
 import {parseChainName} from '../../../expect/iptables/chain-names.ts';
 import type {Rule} from '../../../model/ruleset.ts';
-import type {NodeRule, Outcome} from '../../../trace/packet.ts';
+import type {NodeRule, Outcome} from '../../../trace/walked-packet.ts';
 import {onceAsked} from '../../../model/once.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics} from '../../outcomes/compare-endpoints.ts';
 import {missingEndpoint, brokenJumps, deadEnd, interceptedBy} from '../../outcomes/compare-endpoints.ts';

@@ -1,6 +1,6 @@
 import type {RuleText} from '../../../model/ruleset.ts';
 import type {Entry} from '../../../model/service-port.ts';
-import type {Outcome} from '../../../trace/packet.ts';
+import type {Outcome} from '../../../trace/walked-packet.ts';
 import type {Evidence, KeyedSymptom, Misdirected, ModeSemantics} from '../../outcomes/compare-endpoints.ts';
 import {missingEndpoint, brokenJumps, deadEnd, interceptedBy} from '../../outcomes/compare-endpoints.ts';
 import type {PathOutcome, ProbeComparison} from '../../outcomes/environment.ts';

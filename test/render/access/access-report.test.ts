@@ -1,7 +1,7 @@
 import {load} from 'js-yaml';
 import {describe, expect, test} from 'vitest';
-import type {AccessReport, Permission, ReviewedPermission} from '../../../src/model/access.ts';
-import {accessRenderers, bindCommands, roleManifest} from '../../../src/render/access/access.ts';
+import type {AccessReport, Permission, ReviewedPermission} from '../../../src/model/permission.ts';
+import {accessRenderers, bindCommands, roleManifest} from '../../../src/render/access/access-report.ts';
 
 const options = {color: false, width: Infinity};
 const permission = (change: Partial<Permission>): Permission => ({

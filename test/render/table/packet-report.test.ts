@@ -2,7 +2,7 @@ import {readFileSync} from 'node:fs';
 import {describe, expect, test} from 'vitest';
 import type {PacketAnswer} from '../../../src/analyze/packet-query.ts';
 import {askNodes} from '../../../src/run/packet/packet-flags.ts';
-import {packetRenderers} from '../../../src/render/table/packet.ts';
+import {packetRenderers} from '../../../src/render/table/packet-report.ts';
 import {readBundle} from '../../../src/collect/bundle/read-bundle.ts';
 import type {Snapshot} from '../../../src/model/snapshot.ts';
 import {capturePath, snapshotOf, withFiles} from '../../fixtures.ts';

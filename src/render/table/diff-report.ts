@@ -51,7 +51,7 @@ function sections(diff: BundleDiff, options: TextOptions): string {
     .filter(([, lines]) => lines.length > 0)
     .map(([title, lines]) => ({title: style.bold(title), lines: lines.flatMap(text => wrapLines(text, options.width).split('\n'))}));
   const rooms = options.all ? filled.map(() => Infinity) : roomsOf(filled.map(({lines}) => lines.length));
-  const texts = filled.map(({title, lines}, index) => [title, ...cut(lines, rooms[index] ?? 0, style)].join('\n'));
+  const texts = filled.map(({title, lines}, index) => [title, ...truncate(lines, rooms[index] ?? 0, style)].join('\n'));
   const reasons = notCompared.map(reason => wrapLines(style.dim(`not compared: ${escapeText(reason)}`), options.width));
   return [wrapLines(verdict(diff, style), options.width), ...texts, ...reasons].join('\n\n');
 }
@@ -71,7 +71,7 @@ function roomsOf(lengths: readonly number[]): readonly number[] {
 /** Without the first line, and with what could not be compared: fewer than 60. */
 const maxLinesInAll = 52;
 
-function cut(lines: readonly string[], room: number, style: Style): readonly string[] {
+function truncate(lines: readonly string[], room: number, style: Style): readonly string[] {
   if (lines.length <= room) return lines;
   const last = lines.at(-1) ?? '';
   // It counts what is hidden anyway.

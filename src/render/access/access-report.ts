@@ -1,5 +1,5 @@
 import {dump} from 'js-yaml';
-import {type AccessReport, isUrl, missing, type Permission, resourceText, type ReviewedPermission} from '../../model/access.ts';
+import {type AccessReport, isUrl, missing, type Permission, resourceText, type ReviewedPermission} from '../../model/permission.ts';
 import {groupBy} from '../../model/lists.ts';
 import {plural} from '../../model/text.ts';
 import {schemaVersion, toJson, toYaml} from '../json.ts';

@@ -29,7 +29,7 @@ async function completionOf(argv: readonly string[], root: string, patience: num
     // Commands and flags need no code for clusters. A request may take half of the time.
     const lookUp: LookUp = async (kind, words, typed) => {
       if (kind !== 'codes') return (await import('./look-up-names.ts')).lookUpNames(kind, words, {typed, requestTimeout: patience / 2});
-      const {checks} = await import('../../checks/index.ts');
+      const {checks} = await import('../../checks/all-checks.ts');
       return checks.map(({code, name, summary}) => ({value: code, description: `${name}: ${summary}`}));
     };
     return await complete(argv.slice(0, -1), argv.at(-1) ?? '', {commands, lookUp});

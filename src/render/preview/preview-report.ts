@@ -1,4 +1,4 @@
-import type {Advice, Preview, PreviewChange, PreviewOutcome} from '../../model/preview.ts';
+import type {Advice, Preview, PreviewChange, PreviewOutcome} from '../../model/preview-result.ts';
 import {provenanceMarkdown} from '../ci/markdown.ts';
 import {entryFields, place, schemaVersion, toJson, toYaml} from '../json.ts';
 import {markup, type Html, html, nothing} from '../markup.ts';

@@ -1,5 +1,5 @@
 import {compareText} from '../model/text.ts';
-import type {Check} from './check.ts';
+import type {Check} from './check-types.ts';
 import {factsChecks} from './kernel/facts-checks.ts';
 import {duplicateEndpoint, noReadyEndpoint, portWithoutEndpoint} from './objects/ready-endpoints.ts';
 import {

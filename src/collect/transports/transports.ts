@@ -1,4 +1,4 @@
-import type {Permission} from '../../model/access.ts';
+import type {Permission} from '../../model/permission.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
 import type {Transport} from '../node/transport.ts';
 import {type DebugOptions, debugTransport} from './debug.ts';
