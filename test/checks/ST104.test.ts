@@ -14,6 +14,14 @@ test('nodes without a zone label are named', async () => {
   expect(given.newFindings()).toEqual([finding('no zone label (topology.kubernetes.io/zone) on node-a, node-b, node-c')]);
 });
 
+test('a node without a zone label is named where other nodes go by the hints', async () => {
+  const given = await cluster();
+  given.nodeObject('node-c', node => ({...node, metadata: {...node.metadata, labels: {}}}));
+  expect(given.newFindings().map(({message}) => message)).toEqual([
+    containing('shop/zonal:http: traffic from node-c goes to all zones', 'no zone label'),
+  ]);
+});
+
 test('hints for zones that the cluster does not have are reported as such', async () => {
   const given = await cluster();
   given.slices('shop/zonal', slice => ({

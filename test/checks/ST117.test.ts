@@ -7,6 +7,19 @@ test('an endpoint that is the cluster IP of a Service is reported, with the Serv
   ]);
 });
 
+test('an endpoint that is a node port is reported for its own node, and is not taken for a program that listens there', async () => {
+  const given = await scenario();
+  given.slices('shop/manual', slice => ({
+    ...slice,
+    ports: (slice.ports ?? []).map(port => ({...port, port: 30080})),
+    endpoints: [{addresses: ['172.18.0.12'], conditions: {ready: true}}],
+  }));
+  given.leaveOutNodes();
+  expect(given.newFindings().map(({code, message}) => [code, message])).toEqual([
+    ['ST117', containing('shop/manual:db', 'from their own node (172.18.0.12:30080, which is the node port of shop/nodeport:http)')],
+  ]);
+});
+
 test.each([
   ['is a server outside', {addresses: ['192.0.2.7']}],
   ['has a node, as pods have', {addresses: ['10.96.0.1'], nodeName: 'node-a'}],

@@ -43,8 +43,11 @@ function analyzeServer(server: VirtualServer, staleCase: StaleCase): readonly Sy
   const name = `${joinHostPort(server.address, server.port)}/${server.protocol}`;
   const base = {family: context.family, port: null, expected: [], actual: serverEvidence(server).slice(0, 6)} as const;
   if (!isOfKubeProxy(server, staleCase)) {
-    const detail = `a virtual server for ${name} is not kube-proxy's: it deletes such servers at its next sync, unless ipvs.excludeCIDRs names them`;
-    return [{...base, kind: 'unexpected-rule', severity: 'info', detail}];
+    const gist = `a virtual server for ${name} is not kube-proxy's`;
+    const detail = `${gist}: it deletes such servers at its next sync, unless ipvs.excludeCIDRs names them`;
+    const remedy =
+      'If another program needs it (keepalived, kube-vip), name its address in ipvs.excludeCIDRs of kube-proxy; otherwise kube-proxy removes it.';
+    return [{...base, kind: 'unexpected-rule', severity: 'warning', detail, gist: `${gist}, which deletes it`, remedy}];
   }
   const service = serviceOf(server, staleCase);
   const ofNode = context.nodeAddresses.includes(server.address) ? `node port ${server.port}` : name;

@@ -17,31 +17,40 @@ export const hintsIgnored = check('ST104', {
     for (const entry of unusualEntries(context)) {
       const reason = whyIgnored(entry, context);
       if (reason !== null) {
-        const message = `${entry.port.servicePortName}: traffic goes to all zones, because kube-proxy ignores the topology hints: ${reason}`;
+        const message = `${entry.port.servicePortName}: traffic ${reason.from}goes to all zones, because kube-proxy ignores the topology hints${reason.from === '' ? '' : ' there'}: ${reason.why}`;
         yield {...ofPort(entry.port), ...run(commandLine`kubectl get nodes -L topology.kubernetes.io/zone`), message};
       }
     }
   },
 });
 
-function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): string | null {
+/** Why no node goes by the hints, or one without a zone label does not. */
+function whyIgnored({port, set}: PortEntry, {proxy, api}: ClusterContext): {readonly from: string; readonly why: string} | null {
   if (!set.endpoints.some(endpoint => endpoint.ready && hasHint(endpoint))) return null;
   const nodes = api.nodes ?? [];
-  const used = nodes.some(
+  const ignoring = nodes.filter(
     node =>
-      topologyMode(port, set.endpoints, {nodeName: node.metadata.name, zone: zoneOf(node), labels: node.metadata.labels ?? {}, proxy}) !==
+      topologyMode(port, set.endpoints, {nodeName: node.metadata.name, zone: zoneOf(node), labels: node.metadata.labels ?? {}, proxy}) ===
       null,
   );
-  if (used || nodes.length === 0) return null;
+  const unlabeled = ignoring.filter(node => zoneOf(node) === null).map(({metadata}) => metadata.name);
+  const unnamed = `no zone label (topology.kubernetes.io/zone) on ${someOf(unlabeled)}`;
+  if (ignoring.length < nodes.length) return unlabeled.length === 0 ? null : {from: `from ${someOf(unlabeled)} `, why: unnamed};
+  if (nodes.length === 0) return null;
+  return {from: '', why: reasonOfAll({port, set}, {proxy, unnamed: unlabeled.length === 0 ? null : unnamed})};
+}
+
+function reasonOfAll(
+  {port, set}: Pick<PortEntry, 'port' | 'set'>,
+  {proxy, unnamed}: Pick<ClusterContext, 'proxy'> & {readonly unnamed: string | null},
+): string {
   const without = set.endpoints.filter(endpoint => endpoint.ready && !hasHint(endpoint));
   if (without.length > 0)
     return `${someOf(without.map(endpoint => podOf(endpoint) ?? endpoint.hostPort))} ${without.length === 1 ? 'has' : 'have'} none, and kube-proxy uses hints only if all endpoints have them`;
   const annotations = port.object.metadata.annotations ?? {};
   if (!honorsZoneHints(proxy.version, proxy.gates, annotations) && !honorsNodeHints(proxy.version, proxy.gates))
     return `kube-proxy ${proxy.version.text} requires an annotation (service.kubernetes.io/topology-mode) or a feature gate`;
-  const unlabeled = nodes.filter(node => zoneOf(node) === null).map(({metadata}) => metadata.name);
-  if (unlabeled.length > 0) return `no zone label (topology.kubernetes.io/zone) on ${someOf(unlabeled)}`;
-  return 'they name no zone and no node of this cluster';
+  return unnamed ?? 'they name no zone and no node of this cluster';
 }
 
 function hasHint({zoneHints, nodeHints}: Endpoint): boolean {

@@ -1,8 +1,8 @@
 import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
-import {isNoNode} from '../../expect/api-index.ts';
+import {isNoNode, nodeNamesByAddress} from '../../expect/api-index.ts';
 import {usesLocalEndpoints} from '../../model/service-port.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
-import {canonicalAddress} from '../../model/address.ts';
+import {canonicalAddress, families} from '../../model/address.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import {once} from '../../model/once.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
@@ -10,7 +10,7 @@ import type {ClusterContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {nameOf, ofPort} from '../../model/finding.ts';
 import {patchService, showSlices} from '../commands/commands.ts';
-import {isUsable, unusualEntries} from './node-ports-and-target-ports.ts';
+import {isApiServer, isUsable, unusualEntries} from './node-ports-and-target-ports.ts';
 
 export const localPolicyNowhereLocal = check('ST108', {
   // Silent for a Service without usable endpoints, which is ST101.
@@ -59,14 +59,45 @@ export const endpointIsClusterIP = check('ST117', {
       const handMade = set.endpoints.filter(({nodeName}) => nodeName === null);
       if (handMade.length === 0) continue;
       const holders = holdersOfClusterIPs(context.api.services ?? []);
-      const lost = handMade.filter(({address}) => holders.has(address));
-      if (lost.length === 0) continue;
-      const names = someOf(lost.map(({address, hostPort}) => `${hostPort}, which is the cluster IP of ${holders.get(address) ?? ''}`));
-      const message = `${port.servicePortName}: ${lost.length} of ${set.endpoints.length} endpoints cannot be reached (${names}): kube-proxy sends packets there as they are, and no rule translates them again`;
-      yield {...ofPort(port), ...showSlices(nameOf(port.object), 'yaml'), message};
+      const owners = nodePortsOf(context);
+      const ofNodes = nodeNamesByAddress(context.api);
+      const lost = handMade.flatMap(({address, hostPort}) =>
+        holders.has(address) ? `${hostPort}, which is the cluster IP of ${holders.get(address) ?? ''}` : [],
+      );
+      // The API server and programs of nodes may listen there; those of nodes that are endpoints by a selector name their node.
+      const atNodes = handMade.flatMap(({address, port: number, hostPort}) => {
+        const owner = ofNodes.has(address) ? owners.get(`${number}/${port.protocol}`) : undefined;
+        return owner === undefined || isApiServer(port) ? [] : `${hostPort}, which is the node port of ${owner}`;
+      });
+      const shown = {...ofPort(port), ...showSlices(nameOf(port.object), 'yaml')};
+      const start = (names: readonly string[]): string =>
+        `${port.servicePortName}: ${names.length} of ${set.endpoints.length} endpoints cannot be reached`;
+      if (lost.length > 0)
+        yield {
+          ...shown,
+          message: `${start(lost)} (${someOf(lost)}): kube-proxy sends packets there as they are, and no rule translates them again`,
+        };
+      if (atNodes.length > 0)
+        yield {
+          ...shown,
+          variant: 'node-port',
+          message: `${start(atNodes)} from their own node (${someOf(atNodes)}): rules translate a packet once, so that there it gets to the node itself, which refuses it unless a program listens on that port`,
+        };
     }
   },
 });
+
+/** By number and protocol, as `namespace/name:port`. */
+const nodePortsOf = once(
+  ({view, proxy}: ClusterContext): ReadonlyMap<string, string> =>
+    new Map(
+      families.flatMap(family =>
+        view
+          .entries(family, proxy)
+          .flatMap(({port}) => (port.nodePort === 0 ? [] : [[`${port.nodePort}/${port.protocol}`, port.servicePortName] as const])),
+      ),
+    ),
+);
 
 /** By address, as `namespace/name`. */
 export const holdersOfClusterIPs = once(

@@ -48,14 +48,16 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
       yield {...ofPort(owner.port), variant: 'port-of-node-program', message, ...editService(nameOf(owner.port.object))};
     }
     for (const {port, set} of entries) {
-      for (const {address, port: number, hostPort} of set.endpoints) {
+      for (const {address, port: number, hostPort, nodeName} of set.endpoints) {
+        // That the node port itself is meant is ST117.
+        if (nodeName === null && !isApiServer(port)) continue;
         const owner = nodePorts.has(number) ? owners.get(`${number}/${port.protocol}`) : undefined;
         if (owner === undefined || told.has(owner.port) || !asked.has(owner.port.object) || !nodeNamesByAddress(api).has(address)) continue;
         if (owner.set.endpoints.some(own => own.hostPort === hostPort)) continue;
         told.add(owner.port);
         yield {
           ...ofPort(owner.port),
-          ...(port.namespace === 'default' && port.service === 'kubernetes' ? {severity: 'error' as const} : {}),
+          ...(isApiServer(port) ? {severity: 'error' as const} : {}),
           variant: 'port-of-node-program',
           message: `${owner.port.servicePortName}: its ${nodePortText(owner.port)} is the port at which ${hostPort}, an endpoint of ${port.servicePortName} in the network of its node, listens: the Service takes connections to it that come from outside, other nodes and pods`,
           ...editService(nameOf(owner.port.object)),
@@ -63,6 +65,10 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
       }
     }
   }
+}
+
+export function isApiServer({namespace, service}: ServicePort): boolean {
+  return namespace === 'default' && service === 'kubernetes';
 }
 
 /** `30080/TCP` of pods that run in networks of their own, at all addresses of their nodes. */

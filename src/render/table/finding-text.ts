@@ -26,8 +26,9 @@ interface FindingTextOptions {
 export function shownFindings({findings, services}: Report, all: boolean): readonly Finding[] {
   if (all) return findings;
   const loud = loudFindings(findings);
-  if (loud.length > 0 || services.length > fewServices) return loud;
-  return findings.filter(({code, service}) => service !== undefined && code.startsWith('ST1'));
+  // That a node was not read is no answer.
+  if (services.length > fewServices || loud.some(({code}) => !code.startsWith('ST9'))) return loud;
+  return findings.filter(({code, service, severity}) => severity !== 'info' || (service !== undefined && code.startsWith('ST1')));
 }
 
 const fewServices = 3;

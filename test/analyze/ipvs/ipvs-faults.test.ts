@@ -77,9 +77,11 @@ describe('a virtual server', () => {
     ]);
   });
 
-  test('of another program is no fault', async () => {
+  test('of another program is a warning: kube-proxy deletes it', async () => {
     const found = await broken(given => addServer(given, '-A -t 192.0.2.99:80 -s rr', '-a -t 192.0.2.99:80 -r 10.1.1.1:80 -m -w 1'));
-    expect(found.map(({code, severity}) => [code, severity])).toEqual([['ST216', 'info']]);
+    expect(found.map(({code, severity, message}) => [code, severity, message])).toEqual([
+      ['ST216', 'warning', containing('192.0.2.99:80/TCP', 'excludeCIDRs')],
+    ]);
   });
 
   test('inside excludeCIDRs is ignored', async () => {
