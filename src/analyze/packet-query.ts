@@ -2,7 +2,7 @@ import type {SentPacket} from '../model/finding.ts';
 import {heldIn, once} from '../model/once.ts';
 import {isLoopback} from '../expect/node-context.ts';
 import {type Address, type Family, familyOf, joinHostPort, parseAddress} from '../model/address.ts';
-import {holds, intervalsOf} from '../model/intervals.ts';
+import {holds, type Intervals, intervalsOf} from '../model/intervals.ts';
 import {hostIP, isTakenBy, type NodeFacts, vxlansUp} from '../model/node/node-facts.ts';
 import {
   crowdedLinks,
@@ -11,8 +11,11 @@ import {
   gatewayInPlaceOfLink,
   isOnUplink,
   misledTo,
+  nodesBehind,
+  otherArrivals,
   routeOfServices,
   strangeHop,
+  strayGateway,
 } from '../model/node/policy-routing.ts';
 import type {RuleText} from '../model/ruleset.ts';
 import type {NodeDump} from '../model/snapshot.ts';
@@ -34,6 +37,7 @@ import {walkShown} from './packet-in-text.ts';
 import {type AskedEntry, explainUnserved} from './packet-service.ts';
 import {acrossBridge, byLastRule, type PacketOutcome, type PacketRules, walkRules} from './packet-rules.ts';
 import {ipsetsOf} from './proxy-mode.ts';
+import {matchBelowLimit} from './third-party/node-rule.ts';
 import {linkTo, lostMessages, stoppedTunnels} from './third-party/stopped-packets.ts';
 
 /** The packet of a query: of `TCP`, `UDP` or `SCTP`, or of `ICMP` for an echo request. */
@@ -94,6 +98,22 @@ const alone: OtherNodes = {nodeOf: () => null, find: () => null, isPod: () => fa
  * of the node's own addresses as source starts on the node.
  */
 export function askPacket(query: PacketQuery, here: PacketNode, others = alone): PacketAnswer {
+  const answer = askByOneWay(query, here, others);
+  const [client, asked] = [query.source, query.destination].map(parseAddress);
+  if (client == null || asked == null || query.inInterface !== null || here.shown !== undefined) return answer;
+  const endsOf = ({outcomes}: PacketAnswer): string => String(outcomes.map(({verdict, destination}) => `${verdict} ${destination}`).sort());
+  for (const inInterface of otherArrivals(here.facts, client, asked)) {
+    const other = askByOneWay({...query, inInterface}, here, others);
+    const outcome = other.outcomes.find(({verdict}) => verdict !== 'accept') ?? other.outcomes[0];
+    if (endsOf(other) === endsOf(answer) || outcome === undefined) continue;
+    const why = outcome.reason ?? byLastRule(outcome.path);
+    const reason = `whether the packet comes by ${inInterface}, which a default route leads by too, is not known; there it has another outcome (${outcome.verdict}${why === '' ? '' : `: ${why}`})`;
+    return {...answer, outcomes: answer.outcomes.map(one => ({...one, verdict: 'undecided', reason}))};
+  }
+  return answer;
+}
+
+function askByOneWay(query: PacketQuery, here: PacketNode, others: OtherNodes): PacketAnswer {
   const {facts, node, rules} = here;
   const {environment, readsServers} = settingOf(here);
   const source = parseAddress(query.source);
@@ -112,8 +132,13 @@ export function askPacket(query: PacketQuery, here: PacketNode, others = alone):
   if (packet === null) return {node: node.name, query, outcomes: [undetermined('the source or the destination is no address')]};
   if (here.misprint !== undefined) return {node: node.name, query, outcomes: [undetermined(here.misprint)]};
   const sent: Packet = {...packet, ...(own ? {} : {client: 'source'}), sourcePort: query.sourcePort ?? anyPort};
+  const walk = (first: Packet, sender: SenderConditions): readonly PacketOutcome[] =>
+    walkNode(here, first, {others, sender}).flatMap(outcome => followOn(outcome, first, {here, others, sender}));
+  // Of the node's own packets there are no classes of senders.
   const {space, result} = senderClassOf(packet, sender =>
-    walkNode(here, sent, {others, sender}).flatMap(outcome => followOn(outcome, sent, {here, others, sender})),
+    own && query.sourcePort == null
+      ? ofEachPort(clientPorts, (sourcePort, ports) => walk({...sent, sourcePort, client: 'source'}, ports))
+      : walk(sent, sender),
   );
   const onNode = nodeAddress(query, facts);
   const isNodePort = () =>
@@ -184,6 +209,7 @@ const settingOf = once(({node, facts, shown}: PacketNode) => {
       obstacle: kernelObstacle(facts),
       ownObstacle: ownObstacle(facts),
       ...reversePath(facts),
+      belowLimit: matchBelowLimit,
     },
     readsServers: servers !== null,
     bound,
@@ -212,11 +238,16 @@ function wayInstead({facts}: PacketNode, {nodeOf, isOwnPod, podsOn, find}: Other
   const isPod = isOwnPod?.(address.text) === true;
   if (node !== facts.name) {
     const strange = strangeHop(facts, {address, node}, {isOfNode: own => nodeOf(own) !== null, nodeAt: nodeOf});
-    const isNear = find(node)?.facts.hostIPs.some(text => isOnUplink(facts, parseAddress(text))) === true;
+    const there = find(node)?.facts;
+    const isNear = there?.hostIPs.some(text => isOnUplink(facts, parseAddress(text))) === true;
     if (strange !== null && isNear) return `${strange.hop}, which is the address of no Node`;
+    const stray = there === undefined || !isPod ? null : strayGateway(facts, there, address);
+    if (stray !== null) return `${stray}, which ${node} does not have, while its routes lead straight back`;
     const tunnel = downTunnel(facts);
-    const gateway = tunnel === null ? null : gatewayInPlaceOfLink(facts, address, {mark: 0});
-    if (gateway !== null) return `the default gateway ${gateway}, while ${tunnel}, the tunnel to other nodes, is down`;
+    const gateway = gatewayInPlaceOfLink(facts, address, {mark: 0});
+    if (gateway !== null && tunnel !== null) return `the default gateway ${gateway}, while ${tunnel}, the tunnel to other nodes, is down`;
+    if (gateway !== null && nodesBehind(facts.network, address, nodeOf).includes(node))
+      return `the default gateway ${gateway}, while another route leads to ${node}`;
   } else if (isPod) {
     const link = crowdedLinks(facts, address.family, () => podsOn?.(node, address.family) ?? []).find(({addresses}) =>
       addresses.includes(address.text),
@@ -404,14 +435,21 @@ function followOn(
     }));
 }
 
-/** Of a packet whose source port another node chose, rules may treat some ports in another way; single ones are no loss (`minShare`). */
+/** Another node chose the source port of a packet. */
 function walkThere(there: PacketNode, arriving: Packet, given: Parameters<typeof walkNode>[2]): readonly PacketOutcome[] {
   if (arriving.sourcePort !== undefined) return walkNode(there, arriving, given);
-  const parts = partsOfPorts(arriving.drawnPorts ?? clientPorts, (sourcePort, note) => {
+  return ofEachPort(arriving.drawnPorts ?? clientPorts, (sourcePort, sender) =>
+    walkNode(there, {...arriving, sourcePort, client: 'source'}, {...given, sender}),
+  );
+}
+
+/** Rules may treat some source ports in another way; single ones are no loss (`minShare`). */
+function ofEachPort(ports: Intervals, walk: (sourcePort: number, sender: SenderConditions) => readonly PacketOutcome[]) {
+  const parts = partsOfPorts(ports, (sourcePort, note) => {
     const sender = new SenderConditions((field, alike) => {
       if (field === 'port') note(alike);
     });
-    return walkNode(there, {...arriving, sourcePort, client: 'source'}, {...given, sender});
+    return walk(sourcePort, sender);
   });
   const noticed = parts.filter(({share}, at) => at === 0 || share >= minShare);
   const all = noticed.reduce((sum, {share}) => sum + share, 0);

@@ -59,6 +59,8 @@ interface RoutedPods {
   /** Interfaces with strict reverse path filtering, by their addresses. */
   readonly strict: ReadonlyMap<string, string>;
   readonly own: string;
+  /** Its other addresses. */
+  readonly others: readonly string[];
   readonly usual: string;
   /** By node, where another interface than the usual one leads to its pods. */
   readonly devices: ReadonlyMap<string, string>;

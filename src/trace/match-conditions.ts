@@ -69,7 +69,7 @@ function matchCondition(condition: Condition, at: Evaluation): Likelihood {
     case 'chance':
       return condition.share;
     case 'unknown':
-      return null;
+      return at.environment.belowLimit?.(condition.text) ?? null;
   }
 }
 

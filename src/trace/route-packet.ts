@@ -117,8 +117,11 @@ function doubted({environment}: Route, routed: Packet, ends: readonly ChainResul
 /** A packet of the node to itself leaves by the loopback interface and arrives again; NAT does not run a second time. */
 function comeIn(route: Route, sent: ChainResult): readonly ChainResult[] {
   const {packet} = sent;
+  const {connection} = packet;
   const source = sourceBehind({...packet, outInterface: 'lo'}, route.environment);
-  const translated = source === null ? {} : {source, sourceBefore: packet.source};
+  const answered = connection?.direction === 'reply' && connection.rewritten ? connection.first : null;
+  const of = answered === null ? {} : {source: answered.destination, sourcePort: answered.port};
+  const translated = source === null ? of : {source, sourceBefore: packet.source};
   const onLoopback = {...sent, packet: {...packet, ...translated, inInterface: 'lo', outInterface: null}};
   return pass(route, 'input', pass(route, 'prerouting', [onLoopback], isNoNat), isNoNat);
 }

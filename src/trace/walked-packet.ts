@@ -163,6 +163,8 @@ export interface Environment {
   readonly isWithoutIPsec?: boolean;
   /** Whether a program reads one of some queues of packets; null if unknown. */
   readsQueue?(low: number, high: number): boolean | null;
+  /** Whether packets match the condition of a limit that is far above what Services are asked for; null for other conditions. */
+  belowLimit?(condition: string): 0 | 1 | null;
   /** Whether no packet of a family gets a realm from the route that it takes. */
   isWithoutRealms?(family: Family): boolean;
   /** The names of the interfaces of a group, or of a kind; null if that is unknown. */

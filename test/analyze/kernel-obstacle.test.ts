@@ -186,6 +186,94 @@ test('the reply to a client outside by another uplink than that of the address t
   expect((await asked(toService, given)).map(String)).toContainEqual(expect.stringContaining(text));
 });
 
+describe('where a second uplink has a gateway too', () => {
+  const files = (strict: number, ...more: readonly object[]) => ({
+    'addresses.json': JSON.stringify(
+      ['172.18.0.11', '198.18.0.2'].map((local, at) => ({
+        ifname: `eth${at}`,
+        addr_info: [{family: 'inet', local, prefixlen: 16, scope: 'global'}],
+      })),
+    ),
+    'links.json': JSON.stringify(['eth0', 'eth1'].map(ifname => ({ifname, flags: ['UP', 'LOWER_UP'], promiscuity: 0}))),
+    sysctls: `net.ipv4.ip_forward = 1\nnet.ipv4.conf.all.rp_filter = 0\nnet.ipv4.conf.eth1.rp_filter = ${strict}\n`,
+    'routes.json': JSON.stringify([
+      {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},
+      {dst: 'default', gateway: '198.18.0.1', dev: 'eth1', metric: 200},
+      {dst: '172.18.0.0/16', dev: 'eth0'},
+      {dst: '10.244.11.0/24', dev: 'cni0'},
+      {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
+      ...more,
+    ]),
+    'ip-rules.json': JSON.stringify([{priority: 32_766, src: 'all', table: 'main'}]),
+  });
+  const client = {source: '203.0.113.9', destination: '10.96.1.3', port: '80'};
+
+  test('whether a client comes by it is not known if the kernel drops what does', async () => {
+    const reason =
+      'whether the packet comes by eth1, which a default route leads by too, is not known; there it has another outcome (drop: ';
+    expect((await asked(client, files(1))).map(String)).toContainEqual(expect.stringContaining(`undecided,${reason}rp_filter of eth1`));
+    expect((await asked(client, files(2))).map(([verdict]) => verdict)).not.toContain('undecided');
+    // This address is on the first link.
+    expect((await asked({...client, destination: '172.18.0.11', port: '30080'}, files(1))).map(([verdict]) => verdict)).not.toContain(
+      'undecided',
+    );
+  });
+
+  test.each([
+    [{dst: '10.244.12.4', gateway: '172.18.0.1', dev: 'eth0'}, 'the default gateway 172.18.0.1, while another route leads to node-b'],
+  ])('what is for a pod of another node may not get there by %j', async (route, text) => {
+    const links = JSON.stringify([
+      {ifname: 'veth9', flags: ['UP', 'LOWER_UP'], promiscuity: 0, link_netnsid: 3, linkinfo: {info_kind: 'veth'}},
+    ]);
+    const outcomes = await asked({...toService, destination: '10.244.12.4', port: '8080'}, {...files(0, route), 'links.json': links});
+    expect(outcomes.map(String)).toEqual([expect.stringContaining(text)]);
+  });
+
+  test.each([
+    [{dst: '10.244.11.4', dev: 'eth1'}, 'by eth1'],
+    [{dst: '10.244.11.4', gateway: '198.18.0.77', dev: 'eth1'}, 'to 198.18.0.77 by eth1'],
+  ])('what is for a pod of the node may not get there by %j', async (route, way) => {
+    const links = JSON.stringify([
+      ...['eth0', 'eth1'].map(ifname => ({ifname, flags: ['UP', 'LOWER_UP'], promiscuity: 0})),
+      {ifname: 'veth9', flags: ['UP', 'LOWER_UP'], promiscuity: 0, link_netnsid: 3, linkinfo: {info_kind: 'veth'}},
+    ]);
+    const outcomes = await asked(
+      {...toService, source: '172.18.0.12', destination: '10.244.11.4', port: '8080'},
+      {...files(0, route), 'links.json': links},
+    );
+    expect(outcomes.map(String)).toEqual([
+      expect.stringContaining(
+        `the node sends what is for 10.244.11.4, a pod of its own, ${way}: whether the network brings it back is not known`,
+      ),
+    ]);
+  });
+});
+
+describe('packet and check agree about', () => {
+  const withRules = async (packet: typeof toService, ...lines: readonly string[]) => {
+    const given = await scenario();
+    given.rules('node-a').insertBefore([`-A ${lines[0]?.split(' ')[1]}`, 'KUBE-PROXY-FIREWALL'], ...lines);
+    const [answer] = askNodes(packet, given.snapshot(), name => name === 'node-a');
+    return answer?.outcomes ?? [];
+  };
+
+  test.each([
+    ['-m limit --limit 10000/sec --limit-burst 10000 -j ACCEPT', '-j DROP'],
+    ['-p tcp -m connlimit --connlimit-above 500 --connlimit-mask 32 --connlimit-saddr -j REJECT'],
+  ])('limits far above what Services are asked for, which hold no packet up: %s', async (...rules) => {
+    const outcomes = await withRules(toService, ...rules.map(rule => `-A FORWARD ${rule}`));
+    expect(new Set(outcomes.map(({verdict}) => verdict))).toEqual(new Set(['accept']));
+    const low = rules.map(rule => `-A FORWARD ${rule.replace('10000/sec', '3/min').replace('500', '5')}`);
+    expect((await withRules(toService, ...low)).map(({verdict}) => verdict)).toContain('undecided');
+  });
+
+  test('source ports of what the node sends to itself: a share of its connections', async () => {
+    const own = {source: '172.18.0.11', destination: '172.18.0.11', port: '10250'};
+    const outcomes = await withRules(own, '-A INPUT -p tcp -m tcp --sport 1024:46000 --dport 10250 -j DROP');
+    expect(outcomes.map(({verdict}) => verdict).toSorted()).toEqual(['accept', 'drop']);
+  });
+});
+
 test('the reply to a client whose network an address of lo takes for the node stays there', async () => {
   const routes = [
     {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'},

@@ -146,6 +146,10 @@ const podLinks = (flags: readonly string[], ...routes: readonly object[]): Given
 });
 const gateway = {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'};
 const onUplink = podLinks([], ...['10.244.11.4', '10.244.11.5'].map(dst => ({dst, dev: 'eth0'})), gateway);
+const podByWire = (route: object): Given => {
+  const {links = [], ...given} = podLinks([], {dst: '10.244.11.5', dev: 'veth9'}, route, gateway);
+  return {...given, links: [...links, eth0, {...eth0, ifname: 'eth1'}], change: addressOn('eth1', '192.0.2.2', 24)};
+};
 const askedOnUplink = podLinks([], {dst: '10.244.11.5', dev: 'veth9'}, {dst: '10.244.12.0/24', dev: 'eth0'}, gateway);
 /** As AWS has them for pods with a security group, whose addresses are in the network of the node too. */
 const inOtherTable = [
@@ -177,6 +181,10 @@ const announcedBeside: Given = {
     given.file('node-a', 'addresses.json', JSON.stringify(addresses));
     given.service('shop/web', service => ({...service, spec: {...service.spec, externalIPs: ['172.19.9.9']}}));
   },
+};
+const fromBeside: Given = {
+  ...{...announcedBeside, sysctls: strictBeside, routes: secondInterface.routes ?? []},
+  rules: [{priority: 100, src: '172.19.0.0', srclen: 16, table: '2'}],
 };
 
 const moved: Given = {links: secondInterface.links ?? [], change: moveDefault};
@@ -468,11 +476,13 @@ const cases: readonly Case[] = [
           given.service('infra/dual', service => ({...service, spec: {...service.spec, externalIPs: ['fd00:19::9']}}));
         },
       },
-      'what is sent from there has a route by it': {
-        ...{...announcedBeside, sysctls: strictBeside, routes: secondInterface.routes ?? []},
-        rules: [{priority: 100, src: '172.19.0.0', srclen: 16, table: '2'}],
-      },
     },
+  },
+  {
+    ...{code: 'ST604', title: 'what is sent from a second interface leaves by its gateway, and answers of pods do not', severity: 'info'},
+    fires: fromBeside,
+    says: 'rp_filter of eth1 is strict (1), and a default route leads by it too, while the answers of pods to clients outside leave by eth0',
+    silent: {'filtering is loose': {...fromBeside, sysctls: {...strictBeside, 'net.ipv4.conf.all.rp_filter': 2}}},
   },
   {
     ...{code: 'ST604', title: 'two interfaces lead to the same place', severity: 'info'},
@@ -782,6 +792,21 @@ const cases: readonly Case[] = [
       ),
       'pods here have no links of their own': {routes: [{dst: '10.244.12.0/24', dev: 'eth0'}]},
     },
+  },
+  {
+    ...{code: 'ST611', title: 'packets to one pod of the node leave by another wire', severity: 'warning'},
+    fires: podByWire({dst: '10.244.11.4', dev: 'eth1'}),
+    says: 'packets for endpoints on this node (10.244.11.4) go by eth1, while pods here have interfaces of their own',
+    silent: {
+      'it is an interface without a network, as to a virtual function': {...podByWire({dst: '10.244.11.4', dev: 'eth1'}), change: () => {}},
+      'no pod has a link of its own': {...podByWire({dst: '10.244.11.4', dev: 'eth1'}), links: [eth0, {...eth0, ifname: 'eth1'}]},
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'packets to one pod of the node go to a gateway', severity: 'warning'},
+    fires: podByWire({dst: '10.244.11.4', gateway: '192.0.2.77', dev: 'eth1'}),
+    says: 'packets for endpoints on this node (10.244.11.4) go to 192.0.2.77 by eth1, while pods here have interfaces of their own',
+    silent: {'the gateway is a pod here': podByWire({dst: '10.244.11.4', gateway: '10.244.11.5', dev: 'eth1'})},
   },
   {
     ...{code: 'ST611', title: 'packets to all pods of the node leave by the uplink, and interfaces of pods are there', severity: 'warning'},
@@ -1313,7 +1338,7 @@ describe('ST613: the MTU between pods is another one on one of three nodes', () 
 
 describe('ST604: packets of pods of another node arrive by another interface than the one that leads back to them', () => {
   // On node-b the routes lead back by eth0; node-a sends to its pods by a gateway.
-  const foundWith = async ({gateway, rp}: {readonly gateway: string; readonly rp: number}) => {
+  const foundWith = async ({gateway, rp, found = 'ST604'}: {readonly gateway: string; readonly rp: number; readonly found?: string}) => {
     const given = await scenario();
     for (const [node, own, other] of [
       ['node-a', 11, 12],
@@ -1335,8 +1360,14 @@ describe('ST604: packets of pods of another node arrive by another interface tha
       given.file(node, 'ip-rules.json', JSON.stringify(usualRules));
       given.file(node, 'sysctls', ['all', 'eth0', 'eth1'].map(name => `net.ipv4.conf.${name}.rp_filter = ${rp}\n`).join(''));
     }
-    return given.findings().flatMap(({code, node, severity, message}) => (code === 'ST604' ? [`${severity} ${node}: ${message}`] : []));
+    return given.findings().flatMap(({code, node, severity, message}) => (code === found ? [`${severity} ${node}: ${message}`] : []));
   };
+
+  test('may not arrive where the gateway on another link is an address that their node does not have, and its routes lead straight back', async () => {
+    const said = 'warning node-a: packets for endpoints on node-b go to 192.0.2.77 by eth1, which node-b does not have, while';
+    expect(await foundWith({gateway: '192.0.2.77', rp: 2, found: 'ST611'})).toEqual([expect.stringContaining(said)]);
+    expect(await foundWith({gateway: '192.0.2.12', rp: 2, found: 'ST611'})).toEqual([]);
+  });
 
   test('is a warning of the node that drops them, where reverse paths are strict', async () => {
     expect(await foundWith({gateway: '192.0.2.12', rp: 1})).toEqual(

@@ -34,6 +34,18 @@ const connectionMark = rules(
 
 const toSecond = uplink(['address add 192.0.2.2/24 dev eth1', 'route del 203.0.113.9', 'route replace default via 192.0.2.1 dev eth1']);
 
+/** A link of the node to the client beside the uplink, whose gateway it is, and what is done on the node and by the client then. */
+function secondLinkOfClient(onNode: readonly string[], byClient: readonly string[] = []): readonly Step[] {
+  const end = (name: string, own: string, peer: string, others: readonly string[]): string =>
+    [
+      `ip link set ${name} up; ip address add 192.0.2.${own}/24 dev ${name}`,
+      `ip neighbour add 192.0.2.${peer} lladdr 02:00:00:00:03:0${peer} dev ${name} nud permanent`,
+      ...others,
+    ].join('\n');
+  const made = 'ip link add eth1 address 02:00:00:00:03:02 type veth peer name eth9 address 02:00:00:00:03:01 netns $CLIENT';
+  return [sh(`${made}\n${end('eth1', '2', '1', onNode)}`), shIn('client', end('eth9', '1', '2', byClient))];
+}
+
 /** As on AWS: what a pod with an address of the second interface sends goes to the gateway there. */
 const secondEni = uplink([
   'address add 192.0.2.2/24 dev eth1',
@@ -188,6 +200,35 @@ export const conditions: readonly Scenario[] = [
     name: 'vpn-takes-some-pods',
     load: [uplink(['address add 10.8.0.2/24 dev eth1', 'route add 10.244.12.0/25 via 10.8.0.1'])],
   },
+  // A pod whose own route leads out, and pods of another node behind a gateway that knows nothing of them.
+  {name: 'pod-by-second-link', load: secondLinkOfClient(['ip route replace 10.244.11.4 dev eth1'])},
+  {
+    name: 'pod-by-table-of-its-own',
+    load: secondLinkOfClient(['ip rule add to 10.244.11.4 lookup 200; ip route add 10.244.11.4 dev eth1 table 200']),
+  },
+  {name: 'pod-behind-gateway', load: [sh('ip route replace 10.244.11.4 via 172.18.0.99')]},
+  {name: 'far-pods-behind-gateway', load: secondLinkOfClient(['ip route replace 10.244.12.0/24 via 192.0.2.1'])},
+  {name: 'far-pod-by-default-gateway', load: [sh('ip route add 10.244.12.4 via 172.18.0.1')]},
+  {
+    name: 'client-by-second-gateway',
+    load: [
+      strict,
+      ...secondLinkOfClient(
+        ['ip route add default via 192.0.2.1 dev eth1 metric 200'],
+        ['ip route replace 198.51.100.10 via 192.0.2.2 src 203.0.113.9'],
+      ),
+    ],
+    ...{isIPv4Only: true, isPurpose: true},
+  },
+  {
+    name: 'client-by-second-gateway-loose',
+    load: secondLinkOfClient(
+      ['ip route add default via 192.0.2.1 dev eth1 metric 200'],
+      ['ip route replace 198.51.100.10 via 192.0.2.2 src 203.0.113.9'],
+    ),
+    ...decided,
+  },
+  {name: 'own-source-ports', load: [rules('filter', '-I INPUT -i lo -p tcp --sport 1024:46000 -j DROP')]},
   {name: 'ip-rule-nodes-off-link', load: [uplink(['rule add pref 5270 lookup 52', 'route add 172.18.0.0/16 dev eth1 table 52'])]},
   // Clients outside may see another address than the one that they asked: nobody promised them cluster IPs.
   {

@@ -328,10 +328,11 @@ export class Laboratory implements AsyncDisposable {
     const text = inFamily(this.cluster.family, written);
     const own = this.cluster.mode === 'legacy' ? 'legacy' : 'nft';
     const other = own === 'legacy' ? 'nft' : 'legacy';
+    const pids = `NODE_B=${this.#places['node-b'].pid} CLIENT=${this.#places.client.pid}`;
     if (tool === 'iptables') node.run(`${this.#iptables}-${backend === 'own' ? own : other}-restore`, ['--noflush'], text);
     else if (tool === 'nft') node.run('nft', ['-f', '-'], text);
     else if (tool === 'ipset') node.run('ipset', ['restore'], text);
-    else (place === undefined ? node : this.#places[place]).run('sh', ['-e'], `NODE_B=${this.#places['node-b'].pid}\n${text}`);
+    else (place === undefined ? node : this.#places[place]).run('sh', ['-e'], `${pids}\n${text}`);
   }
 
   #loadKubeProxy(name: 'node-a' | 'node-b'): void {

@@ -8,7 +8,7 @@ export interface Step {
   /** The backend of iptables: the one of kube-proxy, or the other one. In nftables mode the first is `nft`. */
   readonly backend?: 'own' | 'other';
   /** Where a script runs, if not on the node. */
-  readonly place?: 'pod4' | 'pod5' | 'node-b';
+  readonly place?: 'pod4' | 'pod5' | 'node-b' | 'client';
 }
 
 /** Rules of other programs, or switches, on a node that is healthy without them. Whether they do harm is measured. */
@@ -53,7 +53,7 @@ export function sh(text: string): Step {
   return {tool: 'sh', text};
 }
 
-export function shIn(place: 'pod4' | 'pod5' | 'node-b', text: string): Step {
+export function shIn(place: NonNullable<Step['place']>, text: string): Step {
   return {tool: 'sh', text, place};
 }
 

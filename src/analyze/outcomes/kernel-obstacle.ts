@@ -26,6 +26,7 @@ import {
   isPodHere,
   isUnroutedHere,
   leavesByUplink,
+  ledOut,
   otherUplink,
   podLink,
   routedAstray,
@@ -172,8 +173,9 @@ function doubtOf(facts: NodeFacts, destination: Address, query: RouteQuery): str
       ? `the node sends what is for ${destination.text} by ${facts.primaryInterface} without a next hop: whether anybody answers for it there is not known`
       : null;
   const gateway = gatewayInPlaceOfLink(facts, destination, query);
-  if (gateway === null && !leavesByUplink(facts, route)) return null;
-  const where = gateway === null ? `by ${facts.primaryInterface}` : `to the default gateway ${gateway}`;
+  const usual = leavesByUplink(facts, route) ? `by ${facts.primaryInterface}` : ledOut(facts, destination, route);
+  const where = gateway === null ? usual : `to the default gateway ${gateway}`;
+  if (where === null) return null;
   return `the node sends what is for ${destination.text}, a pod of its own, ${where}: whether the network brings it back is not known`;
 }
 

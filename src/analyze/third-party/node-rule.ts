@@ -177,6 +177,18 @@ export function limitOf(rule: NodeRule, nft: NftRuleset | null): PacketLimit | n
     const declared = nft?.tables.get(rule.table)?.others.find(one => one.startsWith(`${kind} ${name} {`));
     return declared?.replace(`${name} { `, '') ?? whole;
   });
+  const [, low, high = low] =
+    /(?:--to-ports |--to-source (?:\S*\]|[\d.-]+):|(?:masquerade|snat) (?:\S* )*?to \S*:)(\d+)(?:-(\d+))?/.exec(text) ?? [];
+  if (low === undefined || !masquerades(rule)) return limitIn(text);
+  return {text: `${plural(Number(high) - Number(low) + 1, 'connection')} at a time to each endpoint`, isHigh: false};
+}
+
+/** Whether packets match the condition of a limit that is far above what Services are usually asked for; null for other conditions. */
+export function matchBelowLimit(condition: string): 0 | 1 | null {
+  return limitIn(condition)?.isHigh === true ? (/-above | over |--connbytes /.test(condition) ? 0 : 1) : null;
+}
+
+function limitIn(text: string): PacketLimit | null {
   const [, amount = '', size, period = ''] =
     /(?:--limit|--hashlimit(?:-upto|-above)?|limit rate(?: over)?) (\d+)(?: ?([kmg]?)b(?:ytes)?)?\/([smhd])/.exec(text) ?? [];
   const each = /--hashlimit-mode \S*srcip|--connlimit-saddr|saddr[^{}]*(?:limit rate|ct count)/.test(text) ? ' for each source' : '';
@@ -190,10 +202,6 @@ export function limitOf(rule: NodeRule, nft: NftRuleset | null): PacketLimit | n
     const isHigh = perSecond >= 50_000 || (perSecond >= 1000 && Number(burst) >= 50);
     return {text: `${plural(Number(amount), 'packet')} a ${name}${each}`, isHigh};
   }
-  const [, low, high = low] =
-    /(?:--to-ports |--to-source (?:\S*\]|[\d.-]+):|(?:masquerade|snat) (?:\S* )*?to \S*:)(\d+)(?:-(\d+))?/.exec(text) ?? [];
-  if (low !== undefined && masquerades(rule))
-    return {text: `${plural(Number(high) - Number(low) + 1, 'connection')} at a time to each endpoint`, isHigh: false};
   const [, count = ''] = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text) ?? [];
   if (count === '') return volumeOf(text);
   // Without further flags, connlimit counts those of each source.

@@ -17,6 +17,7 @@ import {
   isOnUplink,
   leadsToNoNode,
   leavesByUplink,
+  ledOut,
   linksOfPods,
   misledTo,
   networksOnLink,
@@ -284,8 +285,8 @@ export function podsAstray(context: NodeCheckContext, family: Family): readonly 
 }
 
 /**
- * Endpoints of this node to which packets take the default gateway, or leave by the interface of the node's address, while pods here have
- * interfaces of their own. Tables for packets by some interface may name those whose network asks the gateway for them, such as pods with a
+ * Endpoints of this node to which packets take the default gateway, or leave by the interface of the node's address or by another wire, while
+ * pods here have interfaces of their own. Tables for packets by some interface may name those whose network asks the gateway for them, such as pods with a
  * security group of AWS.
  */
 export function podsWithoutRoute(
@@ -306,8 +307,17 @@ export function podsWithoutRoute(
     ({address, route}) => named.get(address.value) !== false && leavesByUplink(context.facts, route),
   );
   const textsOf = (pods: typeof own): readonly string[] => pods.map(({address}) => address.text);
+  const out = groupBy(
+    [...own, ...others].flatMap(pod => {
+      const way = ledOut(context.facts, pod.address, pod.route);
+      const isOfNode = pod.route.kind === 'unicast' && nodeNamesByAddress(context.api).has(pod.route.gateway ?? '');
+      return way === null || isOfNode ? [] : [{...pod, way}];
+    }),
+    ({way}) => way,
+  );
   return [
     {way: `go to the default gateway ${gateway}`, addresses: textsOf(hasOwn ? others.filter(({route}) => isUsual(route)) : [])},
     {way: `leave by ${context.facts.primaryInterface}`, addresses: textsOf(leaving)},
+    ...out.map(pods => ({way: `go ${pods[0]?.way}`, addresses: textsOf(pods)})),
   ].filter(({addresses}) => addresses.length > 0);
 }

@@ -9,6 +9,7 @@ import {
   outsideOf,
   routingCause,
   ruleBehind,
+  uplinksOf,
   usualDevice,
 } from '../../model/node/policy-routing.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
@@ -30,7 +31,28 @@ export function asymmetric(context: NodeCheckContext, family: Family): Asymmetri
   const uplink = uplinkOf(context, family);
   if (uplink === null) return null;
   const ofUplink = podsLost(context, uplink) ?? nodeLost(context, uplink) ?? clientsLost(context, uplink);
-  return ofUplink !== null && ofUplink.severity !== 'info' ? ofUplink : (lostBeside(context, uplink) ?? ofUplink);
+  return ofUplink !== null && ofUplink.severity !== 'info'
+    ? ofUplink
+    : (lostBeside(context, uplink) ?? ofUplink ?? lostBySecond(context, family));
+}
+
+/** Clients that come by a second uplink, while what answers them leaves by the first: whether any do is not known. */
+function lostBySecond(context: NodeCheckContext, family: Family): Asymmetric | null {
+  const [client] = outsideOf(family);
+  const back = client === undefined ? null : usualDevice(context.facts, client);
+  const dev = uplinksOf(context.facts)[family].find(name => name !== back && filtersStrictly(context, family, name));
+  if (
+    back === null ||
+    dev === undefined ||
+    !isWired(context, back, 0) ||
+    !entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))
+  )
+    return null;
+  return {
+    severity: 'info',
+    message: `rp_filter of ${dev} is strict (1), and a default route leads by it too, while the answers of pods to clients outside leave by ${back}: the kernel drops what clients send to node ports and load balancers by ${dev}.`,
+    ...run(commandLine`sysctl -w ${interfaceSwitch(dev, 'rp_filter')}=2`, commandLine`ip route show table all default`),
+  };
 }
 
 /** Clients outside that ask addresses of Services in the network of another interface, as a load balancer announces them there. */
@@ -70,7 +92,25 @@ export function routedPods(context: NodeCheckContext): PodWay['routed'] {
       return familyOf(address) === 'IPv4' && isReversePathStrict(facts.network, name) ? [[address, name]] : [];
     }),
   );
-  return {gateways, devices, strict, own: uplink.own.text, usual: uplink.dev};
+  const own = facts.addresses.filter(text => familyOf(text) === 'IPv4' && text !== uplink.own.text);
+  return {gateways, devices, strict, own: uplink.own.text, others: own, usual: uplink.dev};
+}
+
+/** Nodes that send what is for pods of others to a gateway on another link that these do not have, while they send straight back. */
+export function* strayBetween(ways: readonly PodWay[]): Iterable<Observation> {
+  const routed = new Map(ways.flatMap(({node, routed: own}) => (own === undefined ? [] : [[node, own]])));
+  for (const [node, {gateways, devices}] of routed)
+    for (const [name, gateway] of gateways) {
+      const [dev, there] = [devices.get(name), routed.get(name)];
+      if (dev === undefined || there === undefined || there.others.includes(gateway) || there.gateways.has(node)) continue;
+      yield {
+        node,
+        family: 'IPv4',
+        severity: 'warning',
+        message: `packets for endpoints on ${name} go to ${gateway} by ${dev}, which ${name} does not have, while ${name} sends what is for pods here straight to this node: what Services send there may not arrive.`,
+        ...run(commandLine`ip route show dev ${dev}`, commandLine`ip neighbour show ${gateway}`),
+      };
+    }
 }
 
 /** Nodes that drop what pods of others send, because another interface than the one by which it arrives leads back to these. */

@@ -9,6 +9,7 @@ import type {NodeCheckContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {run} from '../commands/commands.ts';
 import {downWays, isRefusal, misroutedPackets, podsWithoutLink, refusedClients, refusedPods, unroutedServices} from './policy-routes.ts';
+import {strayBetween} from './reverse-path.ts';
 import {
   defaultRoute,
   familiesOnNode,
@@ -39,6 +40,7 @@ export const noRouteToPods = check('ST611', {
     for (const family of familiesOnNode(context)) for (const found of lostPackets(context, family)) yield {family, ...found};
   },
   *nodes(ways) {
+    yield* strayBetween(ways);
     const tunneled = ways.flatMap(({node, tunnel, vxlans}) => (tunnel === null ? [] : [{node, tunnel, vxlans}]));
     const [usual = [], ...others] = groupBy(tunneled, ({tunnel: {id, port}}) => `${id} ${port}`).toSorted((a, b) => b.length - a.length);
     for (const {node, tunnel, vxlans} of others.flat()) {

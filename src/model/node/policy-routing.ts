@@ -214,6 +214,31 @@ const linksInNetworks = once(
   ({onLink = []}: NodeFacts) => new Set(onLink.flatMap(({name, network}) => (/^fe80:|\/(?:32|128)$/.test(network) ? [] : name))),
 );
 
+/**
+ * The way that a route of its own gives packets for a pod of the node: by a wire, or to a gateway behind one that is not the default one, while
+ * pods here have interfaces of their own, or a wider route leads to such; null if it has none.
+ */
+export function ledOut(facts: NodeFacts, {family, value}: Pick<Address, 'family' | 'value'>, route: RouteResult): string | null {
+  const {network, primaryInterface} = facts;
+  if (route.kind !== 'unicast' || isDefaultWay(network, route, family)) return null;
+  const {dev, gateway} = route;
+  const hop = parseAddress(gateway ?? '');
+  if (!isWire(facts, dev) || (hop === null && dev === primaryInterface) || (hop !== null && isPodHere(facts, hop))) return null;
+  const routes = (network.routes[family] ?? []).filter(({to, kind}) => kind === 'unicast' && contains(to, {family, value}));
+  const [single, wider] = partition(routes, ({to}) => to.prefix === bitsOf(family));
+  const leadsIn = ({to, hops}: Route): boolean =>
+    to.prefix > 0 && hops.some(one => one.dev !== null && one.dev !== primaryInterface && podsBehind(network, one.dev));
+  if (!single.some(({hops}) => hops.some(one => one.dev === dev && one.gateway === gateway))) return null;
+  return hasLinksOfPods(facts) || wider.some(leadsIn) ? `${gateway === null ? '' : `to ${gateway} `}by ${dev}` : null;
+}
+
+/** An interface to other machines, with a network of its own. */
+function isWire(facts: NodeFacts, dev: string): boolean {
+  const {network, primaryInterface} = facts;
+  const isBridgeOfPods = network.links?.some(({master, isPeerElsewhere}) => isPeerElsewhere && master === dev);
+  return dev === primaryInterface || (isOfMany(network, dev) && isBridgeOfPods !== true && linksInNetworks(facts).has(dev));
+}
+
 /** The default gateway to which the node sends packets for an address, while other pods have links of their own; null if it does not. */
 export function gatewayInPlaceOfLink({network}: NodeFacts, destination: Address, query: RouteQuery): string | null {
   if (network.links?.some(({isPeerElsewhere, isUp}) => isPeerElsewhere && isUp) !== true) return null;
@@ -404,6 +429,38 @@ export function arrivalOf(facts: NodeFacts, client: Address, asked: Address): st
   const ofPods = home === null ? wayBack() : null;
   const route = ofPods?.kind === 'unicast' ? ofPods : wayBack('lo');
   return route.kind === 'unicast' && (home === null || home === route.dev) ? route.dev : null;
+}
+
+/** Interfaces with a network of their own by whose gateways a default route leads, of any table. */
+export const uplinksOf = once((facts: NodeFacts): Readonly<Record<Family, readonly string[]>> => {
+  const of = (family: Family) =>
+    (facts.network.routes[family] ?? [])
+      .filter(({to, kind}) => to.prefix === 0 && kind === 'unicast')
+      .flatMap(({hops}) => hops.flatMap(({dev, gateway}) => (dev !== null && gateway !== null && isWire(facts, dev) ? [dev] : [])));
+  return {IPv4: [...new Set(of('IPv4'))], IPv6: [...new Set(of('IPv6'))]};
+});
+
+/** Other interfaces by which a client outside may come, where none has the network of the address that it asks. */
+export function otherArrivals(facts: NodeFacts, client: Address, asked: Address): readonly string[] {
+  const uplinks = uplinksOf(facts)[client.family];
+  if (uplinks.length < 2 || homeLink(facts, asked) !== null) return [];
+  const usual = arrivalOf(facts, client, asked);
+  return usual === null ? [] : uplinks.filter(dev => dev !== usual);
+}
+
+/**
+ * The gateway on another link by which a node sends what is for an address on a node of its own network, which that node does not have, while its
+ * routes lead straight back: it is a router, or nobody. Null if there is none.
+ */
+export function strayGateway(facts: NodeFacts, there: NodeFacts, address: Address): string | null {
+  const {network, primaryInterface, hostIPs} = facts;
+  const route = routeOfServices(facts, address);
+  if (route.kind !== 'unicast' || route.gateway === null || route.dev === primaryInterface || !isOfMany(network, route.dev)) return null;
+  const isNear = there.hostIPs.some(text => isOnUplink(facts, parseAddress(text)));
+  if (!isNear || !there.allAddresses || there.addresses.includes(route.gateway) || isDefaultWay(network, route, address.family))
+    return null;
+  const leadsBack = ({to, hops}: Route): boolean => to.prefix > 0 && hops.some(({gateway}) => hostIPs.includes(gateway ?? ''));
+  return (there.network.routes[address.family] ?? []).some(leadsBack) ? `${route.gateway} by ${route.dev}` : null;
 }
 
 /** The interface by which table main leads to an address, if not by its default route; null if it does not, or if that is unknown. */
