@@ -81,7 +81,7 @@ class Draw {
     };
     const ingress =
       type === 'LoadBalancer' ? Array.from({length: random.below(3)}, () => this.#ingress(random.pick(['IPv4', ...families]))) : [];
-    const annotations = random.chance(0.3)
+    const annotations: Readonly<Record<string, string>> = random.chance(0.3)
       ? {'service.kubernetes.io/topology-mode': 'Auto', 'service.kubernetes.io/topology-aware-hints': 'Auto'}
       : {};
     return {

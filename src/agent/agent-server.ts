@@ -52,7 +52,7 @@ export async function servePages({listen: {host, port}, ...serving}: Serving): P
   server.setTimeout(maxAnswerTime);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen({port, ...(host === null ? {} : {host})}, () => {
+    server.listen({port, host: host ?? undefined}, () => {
       server.off('error', reject);
       resolve();
     });

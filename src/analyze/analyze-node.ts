@@ -53,7 +53,7 @@ function analyzeKubeProxy(input: NodeInput): NodeAnalysis {
   const ready = unseen === null || ('whyUnread' in prepared && !unseen.tellsMore) ? prepared : {whyUnread: unseen.reason};
   if ('whyUnread' in ready) {
     const {whyUnread: reason} = ready;
-    if (!isRulesAlone(input)) return {...base, status: {kind: 'unread', reason, ...(unseen === null ? {} : {remedy: toReadObjects})}};
+    if (!isRulesAlone(input)) return {...base, status: {kind: 'unread', reason, remedy: unseen === null ? undefined : toReadObjects}};
     return {...base, symptoms: rulesAloneSymptoms(dumps), status: {kind: 'unread', reason, remedy: whatToGive(input)}};
   }
   const analysis = ready.analyze();

@@ -392,7 +392,7 @@ function followOn(
     inInterface: interfaceAt(there, here, destination),
     destination,
     port: end === null ? sent.port : Number(end.port),
-    ...(drawnPorts === undefined ? {} : {drawnPorts}),
+    drawnPorts,
     ...(masquerade
       ? {
           source:
@@ -428,10 +428,10 @@ function followOn(
       verdict,
       probability: outcome.probability * probability,
       onward: {node: name, path},
-      ...(end === null ? {} : {destination: end}),
-      ...(lost === undefined ? {} : {lost}),
-      ...(reason === undefined ? {} : {reason}),
-      ...(policy === undefined ? {} : {policy}),
+      destination: end ?? outcome.destination,
+      lost: lost ?? outcome.lost,
+      reason: reason ?? outcome.reason,
+      policy: policy ?? outcome.policy,
     }));
 }
 

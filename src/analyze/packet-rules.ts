@@ -83,14 +83,13 @@ function walkIn(side: Side, {packet, environment, pods}: Walked): readonly Packe
     const isHere = environment.isLocal(end) !== false || holds(pods, end.value);
     if (lost !== undefined) {
       const later = withBackends(lost.outcome, side);
-      const {reason, policy} = later;
       return {
         ...outcome,
         verdict: later.verdict,
         lost: lost.packet,
         path: [...path, ...later.path],
-        ...(reason === undefined ? {} : {reason}),
-        ...(policy === undefined ? {} : {policy}),
+        reason: later.reason ?? outcome.reason,
+        policy: later.policy ?? outcome.policy,
       };
     }
     if (verdict !== 'accept' || sourceAfter === undefined || isHere || environment.isLocal(sourceAfter) === null) return outcome;

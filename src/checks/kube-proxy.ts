@@ -32,7 +32,7 @@ export const kubeProxyNotSyncing = check('ST505', {
     // Who pastes a log beside rules takes it for the reason.
     if (isRulesAlone(context) && log !== null) {
       const gist = `the log of kube-proxy has a failure: ${cause}`;
-      yield {message: `kube-proxy on ${node.name}: ${log}`, gist, ...(remedy === null ? {} : {remedy})};
+      yield {message: `kube-proxy on ${node.name}: ${log}`, gist, remedy: remedy ?? undefined};
       return;
     }
     // By themselves these are common while kube-proxy is replaced, or if it does not listen on its default ports.
@@ -125,8 +125,7 @@ export function readAt({node}: Pick<NodeCheckContext, 'node'>): number | null {
 
 export const noKubeProxy = check('ST903', {
   *node({api, node, status}) {
-    if (status.kind === 'not-served')
-      yield {message: `${node.name}: ${status.reason}`, ...(status.remedy === undefined ? {} : {remedy: status.remedy})};
+    if (status.kind === 'not-served') yield {message: `${node.name}: ${status.reason}`, remedy: status.remedy};
     const object = nodeObject(api, node.name);
     const never = object === undefined || status.kind !== 'checked' ? null : whyWithoutKubeProxy(object);
     if (never !== null) {

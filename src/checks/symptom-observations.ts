@@ -17,8 +17,8 @@ function observationOf({kind, cause, detail, port, entries: _, by, refuses: __, 
     ...rest,
     message: port === null ? detail : `${port.servicePortName}: ${detail}`,
     ...(isGist ? {gist: detail} : {}),
-    ...(by === undefined ? {} : {program: 'the Cilium agent' as const}),
-    ...(affects === undefined ? {} : {affects: affectedServices(affects)}),
+    program: by === undefined ? undefined : ('the Cilium agent' as const),
+    affects: affects === undefined ? undefined : affectedServices(affects),
   };
 }
 

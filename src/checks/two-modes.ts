@@ -271,7 +271,7 @@ function effectOf({rulesets, nft, view, facts, config}: NodeCheckContext, mode: 
 }
 
 function observationOf({family, message, variant, catches, rules}: Leftover): Observation {
-  return {family, message, ...(variant === undefined ? {} : {variant}), actual: rules, ...(catches ? {severity: 'error'} : {})};
+  return {family, message, variant, actual: rules, ...(catches ? {severity: 'error'} : {})};
 }
 
 export const modeMismatch = check('ST503', {

@@ -24,7 +24,7 @@ export const nodeNotRead = check('ST901', {
       const why = isQuiet ? 'its log shows no failure that is known' : trouble.container === null ? null : troubleText(trouble);
       const remedy = status.remedy ?? (why === null ? null : trouble.remedy);
       const message = `${node.name} was not checked: ${status.reason}${why === null ? '' : `; of kube-proxy: ${why}`}`;
-      yield {message, ...(remedy === null ? {} : {remedy})};
+      yield {message, remedy: remedy ?? undefined};
     }
     const standIn = status.kind === 'checked' ? view.standIn(proxyVersion(config)) : null;
     if (standIn !== null) yield {message: messageOf(node.name, config, standIn), remedy: remedyOf(standIn.read)};

@@ -55,7 +55,7 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
       const isFollowed = view !== latest;
       // A symptom may be told in another way beside a broken promise of any Service.
       const isAsked = analysis.symptoms.length > 0 || config.nodeName.value !== facts.name ? undefined : askedPorts(services, api);
-      const context: NodeCheckContext = {node, facts, api, view, ...analysis, isFollowed, isAsked, ...(lag === undefined ? {} : {lag})};
+      const context: NodeCheckContext = {node, facts, api, view, ...analysis, isFollowed, isAsked, lag};
       const findings = checks.flatMap(check =>
         check.node === undefined || (isWithoutKubeProxy(analysis) && check.code.startsWith('ST5'))
           ? []
@@ -66,14 +66,14 @@ export function prepareNode(node: NodeDump, {api, view: latest, services, option
       const proxy = {version: analysis.config.version.value, gates: config.featureGates.value};
       const counted = countEndpoints(view, proxy);
       const result = {
-        report: {...nodeReport(node, analysis), ...(lag === undefined ? {} : {lag})},
+        report: {...nodeReport(node, analysis), lag},
         findings: withSince([...changeToldOnce(findings), ...told].map(counted), {
           api,
           ports: () => analysis.families.flatMap(family => view.entries(family, proxy)),
           lastUpdated: () => lastUpdated(node),
         }).map(detached),
         proxy,
-        ...(way === null ? {} : {podWay: way}),
+        podWay: way ?? undefined,
         traces: traced.length === 0 ? [] : structuredClone(countTraces(traced, node, parsed.dumps.uncounted)),
       };
       const unreached = analysis.symptoms.flatMap(({family, chains = []}) => chains.map(chain => ({family, chain})));
@@ -196,7 +196,7 @@ function countEndpoints(view: ClusterView, proxy: ProxyVersion): (finding: Findi
     const known = entry === undefined ? undefined : endpointsOf(entry).get(endpoint);
     if (entry === undefined || known === undefined) return finding;
     const pod = podOf(known);
-    return {...finding, ...(known.ready ? {endpoints: readyOf(entry).count} : {}), ...(pod === null ? {} : {pod})};
+    return {...finding, ...(known.ready ? {endpoints: readyOf(entry).count} : {}), pod: pod ?? undefined};
   };
 }
 
@@ -234,13 +234,13 @@ function nodeReport({name, missing, via}: NodeDump, analysis: NodeAnalysis): Nod
     ...(status.kind === 'checked' ? {} : {reason: status.reason}),
     proxyMode: config.mode.value,
     ...(isWithoutKubeProxy(analysis) ? {} : {kubeProxyVersion: config.version.value.text}),
-    ...(cilium === undefined ? {} : {ciliumVersion: cilium}),
-    ...(backend === null ? {} : {backend}),
+    ciliumVersion: cilium,
+    backend: backend ?? undefined,
     families: evaluated,
     ...counts,
     ...([...rulesets.values()].some(({isByChain}) => isByChain) ? {read: 'reachable' as const} : {}),
     settings: isWithoutKubeProxy(analysis) ? {} : settingsOf(config),
-    ...(via === undefined || via === null ? {} : {via}),
+    via: via ?? undefined,
     ...(notRead.length === 0 ? {} : {notRead}),
   };
 }

@@ -123,13 +123,13 @@ export class Diagnosis implements OpenDiagnosis {
       tool: {name: 'svc-trace', version: this.#options.toolVersion},
       summary: {
         ...summarize(kept, nodes, {leftOut, services: scope, servicePorts: countPorts(view, services, proxy), isComplete}),
-        ...(this.#options.sample === undefined ? {} : {sampledFrom: this.#options.sample.of}),
+        sampledFrom: this.#options.sample?.of,
       },
       nodes,
       findings: kept,
       ...(leftOut.length === 0 ? {} : {leftOut}),
       services: reported,
-      ...(this.#options.scope === undefined ? {} : {scope: this.#options.scope}),
+      scope: this.#options.scope,
       traces: results.flatMap(({traces}) => traces),
     };
   }

@@ -160,7 +160,7 @@ function hitsOfClients(finding: Finding): Hits {
   const clients =
     who ?? (hitSenders.length > 0 ? someOf(hitSenders, {max: 3}) : entry === undefined ? 'clients' : `clients of ${entryText(entry)}`);
   const text = effect.replace('NAME', () => name).replace('ENDPOINT', () => finding.endpoint ?? 'an address');
-  return {who: clients, effect: text, ...(share === undefined ? {} : {share})};
+  return {who: clients, effect: text, share};
 }
 
 /** `shop/web:http`, `3 Service ports`. */

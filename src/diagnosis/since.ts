@@ -57,7 +57,7 @@ function sinceOf(findings: readonly Finding[], {api, ports, lastUpdated}: NodeAg
   }
   const [after, before] = [latest(has), earliest(lacks)];
   if ((after === null && before === null) || (after !== null && before !== null && after >= before)) return null;
-  return {...(after === null ? {} : {after: rfc3339(after)}), ...(before === null ? {} : {before: rfc3339(before)})};
+  return {after: after === null ? undefined : rfc3339(after), before: before === null ? undefined : rfc3339(before)};
 }
 
 function portKey(namespace = '', service = '', port = ''): string {

@@ -11,7 +11,7 @@ export function toFinding({code, name, severity, remedy}: Code, observation: Obs
 
 /** An object that could not be read, or an unusable file of a node, is a finding too. */
 export function problemFinding({message, node, remedy, isMinor}: Problem, gist = 'not everything was read'): Finding {
-  return toFinding(notRead, {message, gist, ...(node === undefined ? {} : {node}), remedy, ...(isMinor ? {severity: 'info'} : {})});
+  return toFinding(notRead, {message, gist, node, remedy, ...(isMinor ? {severity: 'info'} : {})});
 }
 
 const notRead = {

@@ -50,7 +50,7 @@ export interface RuleText {
 
 /** Only the fields of RuleText: a rule that is kept without its parsed parts. */
 export function ruleTextOf({table, chain, line, isOrdinal, backend, text}: RuleText): RuleText {
-  return {table, chain, line, ...(isOrdinal === undefined ? {} : {isOrdinal}), ...(backend === undefined ? {} : {backend}), text};
+  return {table, chain, line, isOrdinal, backend, text};
 }
 
 /** One rule of iptables. */

@@ -168,7 +168,7 @@ function actionOf(fields: Fields): PolicyRule['action'] {
       kind: 'lookup',
       table: tableOf(fields['table']),
       suppressedPrefix,
-      ...(group === undefined ? {} : {suppressedGroup: String(group)}),
+      suppressedGroup: group === undefined ? undefined : String(group),
     };
   }
   // The table of a VRF is that of the packet's interface.

@@ -282,7 +282,7 @@ export function previewChange({node, item, probe, was, is, effect, cause}: Chang
     entry: probe.entry,
     service: {namespace: port.namespace, name: port.service},
     port: {name: port.portName, protocol: port.protocol, port: port.port},
-    source: {kind: sourceKinds[source.kind], address: source.address, ...(who === undefined ? {} : {senders: who})},
+    source: {kind: sourceKinds[source.kind], address: source.address, senders: who},
     packet: {
       family: packet.family,
       source: packet.source.text,

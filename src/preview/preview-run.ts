@@ -137,7 +137,7 @@ export class PreviewRun {
       .map(([key, {gap, ...port}]) => ({
         ...port,
         status: changed.has(key) ? 'differs' : gap === null ? 'same' : 'not-proved',
-        ...(gap === null ? {} : {reason: gap}),
+        reason: gap ?? undefined,
       }));
   }
 

@@ -146,7 +146,7 @@ export function withFurther(item: ServedPort, probes: readonly PreviewProbe[], {
   const known = probes.map((probe, index) => {
     const found = usual[index];
     if (found === undefined) return probe;
-    return {...probe, space: found.space, ...(found.text === undefined ? {} : {who: found.text})};
+    return {...probe, space: found.space, who: found.text ?? probe.who};
   });
   return known.concat(
     probes.flatMap((probe, index) =>

@@ -271,7 +271,7 @@ function walkedOutcomes(side: WalkedSide, packet: Packet): readonly Outcome[] {
 function withReply({lost, ...outcome}: ConnectionOutcome): Outcome {
   if (lost === undefined || lost.outcome.path.length + (lost.outcome.policy?.length ?? 0) === 0) return outcome;
   const {verdict, policy, path} = lost.outcome;
-  return {...outcome, verdict, path, destination: null, ...(policy === undefined ? {} : {policy})};
+  return {...outcome, verdict, path, destination: null, policy: policy ?? outcome.policy};
 }
 
 function refusalIn(outcomes: readonly Outcome[]): Refusal | null {

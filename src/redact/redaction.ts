@@ -48,9 +48,9 @@ export class Redaction {
 
   problem({node, message, remedy, ...rest}: Problem): Problem {
     return {
-      ...(node === undefined ? {} : {node: this.#replacements.names.replace(node, 'node')}),
+      node: node === undefined ? undefined : this.#replacements.names.replace(node, 'node'),
       message: this.message(message),
-      ...(remedy === undefined ? {} : {remedy: this.message(remedy)}),
+      remedy: remedy === undefined ? undefined : this.message(remedy),
       ...rest,
     };
   }
@@ -75,9 +75,9 @@ export class Redaction {
     const {names, chains} = this.#replacements;
     const services = (names: ReadonlySet<string>) => new Set([...names].flatMap(service => chains.servicePort(service) ?? []));
     return {
-      ...(namespaces === undefined ? {} : {namespaces: namespaces.map(name => names.replace(name, 'namespace'))}),
-      ...(podsOf === undefined ? {} : {podsOf: services(podsOf)}),
-      ...(unsure === undefined ? {} : {unsure: services(unsure)}),
+      namespaces: namespaces?.map(name => names.replace(name, 'namespace')),
+      podsOf: podsOf === undefined ? undefined : services(podsOf),
+      unsure: unsure === undefined ? undefined : services(unsure),
     };
   }
 

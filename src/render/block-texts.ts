@@ -25,7 +25,7 @@ export function hitsOf(block: FindingBlock): string | null {
     losing.size === 0 ? '' : `. ${plural(losing.size, 'more Service port')} ${losing.size === 1 ? 'loses' : 'lose'} connections there`;
   const {pods: _, ...rest} = hits;
   const where = same.size > 1 && same.size === block.nodes.length ? 'these nodes' : nodeList([...same.keys()]);
-  return hitsText({...rest, ...(pods === undefined ? {} : {pods})}, where) + more;
+  return hitsText({...rest, pods}, where) + more;
 }
 
 /** The message of a block and what else is in it, in one line. Not escaped. */
@@ -64,7 +64,7 @@ export function sinceOfNodes(block: FindingBlock): Since | null {
   const after = afters.length === all.length ? afters[0] : undefined;
   const before = befores.length === all.length ? befores.at(-1) : undefined;
   if (after === undefined && before === undefined) return null;
-  return {...(after === undefined ? {} : {after}), ...(before === undefined ? {} : {before})};
+  return {after, before};
 }
 
 /** What follows the API on the nodes of a block. */

@@ -45,7 +45,7 @@ export function causesOf(report: CausesInput, readAt: string | undefined): reado
       family: block.finding.family,
       nodes: block.nodes,
       services,
-      ...(since === null ? {} : {since}),
+      since: since ?? undefined,
       isOutdated: block.reason === 'older-rules',
       message,
       roots: rootsOf(block),

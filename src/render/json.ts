@@ -51,7 +51,7 @@ function reportHead(report: Report, options: Pick<RenderOptions, 'provenance'>):
   const told = {verdict, headline: headlineOf(report, options.provenance), causes, ...counts};
   const outdated = outdatedNodes(report);
   const states = nodes.map(node => (outdated.has(node.name) ? {...node, state: 'outdated'} : node));
-  return {schemaVersion, tool, ...(origin === null ? {} : {origin}), summary: told, wait, nodes: states};
+  return {schemaVersion, tool, origin: origin ?? undefined, summary: told, wait, nodes: states};
 }
 
 function causeObject({code, nodes, services, since, message}: Cause): object {
@@ -83,9 +83,9 @@ export function findingObject(finding: Finding): object {
     since: finding.since,
     message: finding.message,
     remedy: finding.remedy,
-    ...(hits === undefined ? {} : {hits: {text: hitsText(hits, node ?? ''), pods: hits.pods, share: hits.share}}),
+    hits: hits === undefined ? undefined : {text: hitsText(hits, node ?? ''), pods: hits.pods, share: hits.share},
     command: finding.command,
-    ...(entry === undefined ? {} : {entry: entryFields(entry)}),
+    entry: entry === undefined ? undefined : entryFields(entry),
     ...(expected === undefined || expected.length === 0 ? {} : {expected: expected.map(({text}) => text)}),
     ...(actual === undefined || actual.length === 0 ? {} : {actual: actual.map(place)}),
     docs: docsOf(finding.code),
@@ -93,7 +93,7 @@ export function findingObject(finding: Finding): object {
 }
 
 export function place({table, chain, line, backend, text}: RuleText): object {
-  return {table, chain, line, ...(backend === undefined ? {} : {backend}), rule: text};
+  return {table, chain, line, backend, rule: text};
 }
 
 export function docsOf(code: string): string {
@@ -145,7 +145,7 @@ function hasUnsafe(text: string): boolean {
 
 /** A node port has no address. */
 export function entryFields({kind, address, port}: Entry): object {
-  return {kind, ...(address === null ? {} : {address}), port};
+  return {kind, address: address ?? undefined, port};
 }
 
 /**
@@ -161,7 +161,7 @@ export function nodeResultText(result: AgentResult, now: number, trouble: string
     judgedAt: timeOf(judgedAt),
     seconds,
     intervalSeconds,
-    ...(trouble === null ? {} : {trouble}),
+    trouble: trouble ?? undefined,
     api: {currentAt: timeOf(apiCurrentAt), seen},
     node: report,
     proxy,

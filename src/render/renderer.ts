@@ -55,10 +55,10 @@ export function originOf(scope: string | undefined, {provenance}: Pick<RenderOpt
   const {command, source, serverVersion, takenAt, readAt = takenAt} = provenance;
   // Versions and times come from a server or a bundle, and a context may have any name.
   return {
-    ...(readAt === undefined ? {} : {readAt: escapeText(readAt)}),
-    ...(source === undefined ? {} : {source: escapeText(source)}),
-    ...(serverVersion === undefined ? {} : {serverVersion: escapeText(serverVersion)}),
-    ...(scope === undefined ? {} : {scope: escapeText(scope)}),
+    readAt: readAt === undefined ? undefined : escapeText(readAt),
+    source: source === undefined ? undefined : escapeText(source),
+    serverVersion: serverVersion === undefined ? undefined : escapeText(serverVersion),
+    scope: scope === undefined ? undefined : escapeText(scope),
     command: escapeText(command),
   };
 }

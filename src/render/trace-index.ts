@@ -22,11 +22,11 @@ function traceObject(report: Report, options: RenderOptions): object {
 }
 
 function portObject({entries, unserved, ...port}: PortTrace): object {
-  return {...port, entries: entries.map(entryObject), ...(unserved === undefined ? {} : {unserved: unserved.map(unservedObject)})};
+  return {...port, entries: entries.map(entryObject), unserved: unserved?.map(unservedObject)};
 }
 
 function unservedObject({kind, address, port, reason}: UnservedAddress): object {
-  return {kind, ...(address === null ? {} : {address}), ...(port === 0 ? {} : {port}), reason};
+  return {kind, address: address ?? undefined, ...(port === 0 ? {} : {port}), reason};
 }
 
 function entryObject({entry, from, mark, steps, endpoints, end}: EntryTrace): object {
@@ -41,7 +41,7 @@ function entryObject({entry, from, mark, steps, endpoints, end}: EntryTrace): ob
       pick: pick === null ? null : countedPlace(pick),
       rewrite: rewrite === null ? null : countedPlace(rewrite),
     })),
-    ...(end === null ? {} : {end: {...end, rule: end.rule === null ? null : countedPlace(end.rule)}}),
+    end: end === null ? undefined : {...end, rule: end.rule === null ? null : countedPlace(end.rule)},
   };
 }
 

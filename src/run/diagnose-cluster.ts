@@ -75,12 +75,12 @@ async function diagnoseUntil(run: ClusterRun): Promise<Report> {
   const leftovers = await access.clear();
   const followed = flags.agents ? null : new FollowedServices({api, scope, objects, versions: asked.versions, clock});
   const nodes = access.evaluatorOf(diagnosis, {
-    ...(followed === null ? {} : {states: () => followed.history.states}),
-    ...(ahead === undefined ? {} : {ahead}),
+    states: followed === null ? undefined : () => followed.history.states,
+    ahead,
     byName: asked.selection.byName === true,
-    ...(chains === null ? {} : {requested: requestedEntries(services, asked.api.endpointSlices ?? [], chains)}),
+    requested: chains === null ? undefined : requestedEntries(services, asked.api.endpointSlices ?? [], chains),
     // --wait: nodes must have every change that was made before the run.
-    ...(run.wait === undefined ? {} : {notBefore: flags.agents ? readAt : clock.now()}),
+    notBefore: run.wait === undefined ? undefined : flags.agents ? readAt : clock.now(),
   });
   const problems = [...asked.problems, ...access.problems, ...leftovers];
   const report = (more: readonly Problem[]): Report =>
@@ -101,7 +101,7 @@ async function diagnoseUntil(run: ClusterRun): Promise<Report> {
       history: followed.history,
       nodeReadAt: nodes.evaluated.readAt,
       periods: nodes.evaluated.periods,
-      ...(gracePeriodMs === undefined ? {} : {gracePeriodMs}),
+      gracePeriodMs,
       take: now => followed.take(now),
       recall: since => followed.recall(since),
       evaluateAgain: names => nodes.evaluateAgain(names),

@@ -72,7 +72,7 @@ export class ServiceHistory {
     // A list can be older than the last event of the watch.
     if (seen.object !== null && reaches(this.#gone.get(goneKey) ?? null, seen.object)) return;
     if (seen.object === null && known !== null) this.#gone.set(goneKey, known);
-    const time = {at, ...(after === undefined ? {} : {after})};
+    const time = {at, after};
     if (seen.kind === 'Service') {
       this.#changes.push({...time, kind: 'Service', before: this.#services.get(seen.key) ?? null, now: seen.object});
       put(this.#services, seen.key, seen.object);

@@ -181,11 +181,11 @@ function outcomeOf(end: ChainResult): Outcome {
     ...(verdict === 'undecided' && rewrittenTo !== null ? {rewrittenTo} : {}),
     probability,
     masquerade: packet.masquerade,
-    ...(packet.sourceAfter === undefined ? {} : {sourceAfter: packet.sourceAfter}),
+    sourceAfter: packet.sourceAfter,
     path: pathRules(path),
-    ...(reason === undefined ? {} : {reason}),
-    ...(isUnrouted === undefined ? {} : {isUnrouted}),
-    ...(isTruncated === undefined ? {} : {isTruncated}),
+    reason,
+    isUnrouted,
+    isTruncated,
     ...((verdict === 'drop' || verdict === 'undecided') && policy !== undefined ? {policy} : {}),
   };
 }

@@ -229,7 +229,7 @@ function sourcesOf(run: RuleRun, {to}: NatAction, branch: Branch, ports: Pick<Pa
     const text = constantAddress(value.replace(/ .*/, ''), packet.source) ?? '';
     const sources = text === '' ? [{address: null, share: 1}] : newSources(text, packet, run.environment);
     return sources.map(({address, share: part}) => {
-      const changed: Packet = {...packet, masquerade: true, ...(address === null ? {} : {sourceAfter: address}), ...ports};
+      const changed: Packet = {...packet, masquerade: true, sourceAfter: address ?? packet.sourceAfter, ...ports};
       return {packet: changed, share: part * share};
     });
   });

@@ -139,9 +139,9 @@ export function walkConnection(side: Side, packet: Packet, {pods, signature}: En
     const later = heldIn(known, key, () => laterPackets(side, packet, end, pods, isSure).map(one => withFirstPath(one, outcome, end)));
     return later.map(({share, lost}) => ({
       ...outcome,
-      ...(end.drawnPorts === undefined ? {} : {drawnPorts: end.drawnPorts}),
+      drawnPorts: end.drawnPorts,
       probability: outcome.probability * share,
-      ...(lost === undefined ? {} : {lost: share < 1 ? {...lost, share} : lost}),
+      lost: lost === undefined ? undefined : share < 1 ? {...lost, share} : lost,
     }));
   };
   const ends = walkToEnds(side, packet);
@@ -265,7 +265,7 @@ type Tracked = Pick<Connection, 'first' | 'isTranslated' | 'rewritten' | 'masque
 function trackedOf(first: Packet, end: Packet): Tracked {
   const {rewritten, masquerade, sourceAfter, isLabeled} = end;
   const tracked = {first, rewritten, masquerade, isTranslated: rewritten || masquerade};
-  return {...tracked, ...(sourceAfter === undefined ? {} : {sourceAfter}), ...(isLabeled === undefined ? {} : {isLabeled})};
+  return {...tracked, sourceAfter, isLabeled};
 }
 
 /** Null if the reply does not pass this node: another node sends it straight to the client. */

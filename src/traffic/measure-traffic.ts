@@ -75,7 +75,7 @@ function measureNode({survey, before, after, failure}: NodeRead, isRate: boolean
     survey,
     read,
     ports,
-    node: {name, status, ...(reason === null ? {} : {reason}), ...proxyMode, sources: sourcesOf(survey, after), rateError: rateError(read)},
+    node: {name, status, reason: reason ?? undefined, ...proxyMode, sources: sourcesOf(survey, after), rateError: rateError(read)},
   };
 }
 

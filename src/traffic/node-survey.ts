@@ -54,8 +54,8 @@ export function surveyNode(node: NodeDump, surroundings: NodeSurroundings): Node
     mode,
     addresses,
     ports,
-    ...(proxy === null ? {} : {kubeProxyMinor: proxy.version.minor}),
-    ...(report.reason === undefined ? {} : {reason: report.reason}),
+    kubeProxyMinor: proxy?.version.minor,
+    reason: report.reason,
   };
 }
 

@@ -46,7 +46,7 @@ function found(names: readonly string[], text: string): readonly string[] {
 const publicAddress = /(?<![\d.])(?:203\.0\.113|198\.51\.100|192\.0\.2)\.\d+|2001:db8:[\da-f:]*/gi;
 
 function* filesOf({api, nodes}: Snapshot): Iterable<readonly [string, string]> {
-  for (const [list, items] of Object.entries(api)) yield [list, JSON.stringify(items)];
+  for (const [list, items] of Object.entries(api)) yield [list, JSON.stringify(items ?? [])];
   for (const node of nodes) {
     yield ['name of the node', node.name];
     for (const file of node.files) yield [`${node.name}/${file}`, node.read(file)?.toString('latin1') ?? ''];

@@ -38,7 +38,7 @@ test('a cache is made with mode 0700', async () => {
   expect(statSync(cache).mode & 0o777).toBe(0o700);
 });
 
-test.each([{}, {HOME: ''}, {HOME: 'undefined'}, {HOME: '.'}])(
+test.each<Record<string, string>>([{}, {HOME: ''}, {HOME: 'undefined'}, {HOME: '.'}])(
   'without an absolute home (%j) no folder of the current directory is used',
   async env => {
     const {home, cache} = homeWithCache();

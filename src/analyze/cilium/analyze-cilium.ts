@@ -220,7 +220,7 @@ function nodeSymptoms({api, node}: NodeInput, state: CiliumState): readonly Symp
   const {apiTrouble, trouble} = state;
   const gist = 'the Cilium agent has no connection to the API server and follows no change';
   const lost = apiTrouble === null ? `says that it fails: ${trouble}` : `has no connection to the API server: ${apiTrouble}`;
-  const told = {detail: `the agent on ${node.name} ${lost}`, ...(apiTrouble === null ? {} : {gist})};
+  const told = {detail: `the agent on ${node.name} ${lost}`, gist: apiTrouble === null ? undefined : gist};
   const detail = `not compared with the API on ${node.name}: ${apart.join('; ')}`;
   return [
     ...(apiTrouble === null && trouble === null ? [] : [ciliumSymptom('agent-lost-api', 'IPv4', told)]),

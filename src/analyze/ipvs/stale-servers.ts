@@ -99,7 +99,7 @@ function analyzeAddress(address: string, {expected: {context}, formerOwner}: Sta
     : `kube-ipvs0 still has the address ${address}, which no Service has: the node accepts all packets to it`;
   const actual = [addressEvidence(address, 1)];
   const base = {kind: 'stale-service', severity: 'warning', family: context.family, port: null, detail, expected: [], actual} as const;
-  return [{...base, ...(service === null ? {} : {service})}];
+  return [{...base, service: service ?? undefined}];
 }
 
 /** Elements that belong to no Service port. Those of a stale virtual server, which is reported, are left out. */
@@ -228,7 +228,7 @@ export function catchingServers({node, facts, view, config, rulesets}: LeftoverS
   const isTaken = ({protocol, address, port}: VirtualServer): boolean =>
     taken.has(`${protocol} ${joinHostPort(address, port)}`) || taken.has(`${protocol} ${port}`);
   const local = {...facts, addresses: [...facts.addresses, ...(bound ?? [])]};
-  const environment = environmentOf(local, {servers, ...(sets === null ? {} : {sets})});
+  const environment = environmentOf(local, {servers, sets: sets ?? undefined});
   return servers.filter(server => {
     const ruleset = rulesets.get(server.family);
     const packet = packetTo(server);

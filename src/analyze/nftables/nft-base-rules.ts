@@ -77,7 +77,7 @@ function meaningOf(name: string, targets: readonly string[]): Meaning {
   if (first === undefined) return {kind: 'missing-rule', severity: 'error', loss: 'traffic is affected'};
   const variant = known.find(one => one.variant !== undefined)?.variant;
   const holders = known.some(one => one.holders === undefined) ? [] : [...new Set(known.flatMap(one => one.holders ?? []))];
-  return {...first, ...(variant === undefined ? {} : {variant}), holders, loss: [...new Set(known.map(({loss}) => loss))].join('; ')};
+  return {...first, variant, holders, loss: [...new Set(known.map(({loss}) => loss))].join('; ')};
 }
 
 function ofServices(targets: readonly string[]): Meaning {

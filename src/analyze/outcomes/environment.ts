@@ -324,7 +324,7 @@ export function podsHere(facts: NodeFacts, family: Family): Intervals {
 /** What rules of policy routing may ask. */
 export function routeQuery({mark, tos, source, origin, inInterface, protocol, sourcePort, port}: Packet): RouteQuery {
   const iif = origin === 'node' ? 'lo' : inInterface;
-  const known = {...(tos === undefined ? {} : {tos}), ...(sourcePort === undefined ? {} : {sourcePort}), ...(iif === null ? {} : {iif})};
+  const known = {tos, sourcePort, iif: iif ?? undefined};
   return {mark, source, protocol, port, ...known};
 }
 

@@ -147,7 +147,7 @@ function pickOf(
   {share, stats}: {readonly share: number | null; readonly stats: IpvsStats},
 ): ShownPick {
   const connections = stats.get(serverKey(server))?.get(real.hostPort)?.connections ?? null;
-  const rule = {...placeOf(server, real), ...(connections === null ? {} : {connections})};
+  const rule = {...placeOf(server, real), connections: connections ?? undefined};
   return {hostPort: real.hostPort, share, pick: rule, rewrite: rule};
 }
 

@@ -28,7 +28,7 @@ export function staleService(stale: StaleService, {context, ports, services}: St
   const {family, version} = context;
   const service = serviceOf(name);
   const base = {kind: 'stale-service', family, port: null, expected: [], actual: rules.slice(0, 6)} as const;
-  const said = {...base, severity: packets === 'refused' ? 'info' : 'error', ...(service === null ? {} : {service})} as const;
+  const said = {...base, severity: packets === 'refused' ? 'info' : 'error', service: service ?? undefined} as const;
   if (ports.some(({port}) => port.servicePortName === name))
     return {...said, detail: `a rule for ${name} leads to a chain that is none of its own`};
   const does = `the node still ${packets === 'refused' ? 'refuses packets' : 'answers'} for ${name}`;

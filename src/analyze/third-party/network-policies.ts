@@ -17,7 +17,7 @@ export class PolicyRefusals {
     const passed = outcomes.filter(({verdict}) => verdict === 'accept').flatMap(({path}) => path);
     for (const rule of passed.filter(isOfPolicy)) {
       this.#passed.add(rule.chain);
-      if ('target' in rule && rule.target !== null) this.#passed.add(rule.target.name);
+      if ('target' in rule && rule.target) this.#passed.add(rule.target.name);
     }
   }
 

@@ -178,7 +178,7 @@ function undetermined(
   const does = refusesPackets(rule) ? 'drops or refuses' : acceptsPackets(rule) ? 'accepts' : isUnrouted === true ? 'loses' : null;
   const said =
     limit === null
-      ? {detail, ...(does === null ? {} : {gist: `whether a rule of another program ${does} packets is unknown`})}
+      ? {detail, gist: does === null ? undefined : `whether a rule of another program ${does} packets is unknown`}
       : {
           detail: `${who} are limited to ${limit.text} by a third-party rule${inBackend(rule, effectCase)}: ${beyond(rule)}`,
           gist: `a rule of another program limits packets to ${limit.text}: ${beyond(rule)}`,
@@ -217,7 +217,7 @@ function refusal(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCas
   const hook = decidedAt(outcome, effectCase.nft);
   const isForPod = probe.direct !== undefined && environment.isLocal(probe.packet.destination) !== true;
   const isSentOn = (path.some(rewrites) || isForPod) && hook !== 'input' && hook !== 'output';
-  const base = {rule, ...(policy === undefined ? {} : {policy}), ...(isAside ? {severity: 'info' as const} : {})};
+  const base = {rule, policy, ...(isAside ? {severity: 'info' as const} : {})};
   const why = rule !== null && steers(rule) && outcome.reason !== undefined ? `, because ${outcome.reason}` : '';
   const by = `${causeText(rule, policy, effectCase)}${why}`;
   const usual = isSentOn
@@ -297,7 +297,7 @@ function lostLater({drawnPorts, lost}: ConnectionOutcome, walkedProbe: WalkedPro
   const reason = outcome.reason ?? (isUnknown ? unrecognized : undefined);
   const drawn = share < 1 && drawnPorts !== undefined ? ', depending on the source port that masquerading draws' : '';
   const why = reason === undefined ? drawn : `${drawn}, because ${reason}`;
-  return {...base, ...(policy === undefined ? {} : {policy}), detail: `${who} are ${refused} ${by}${why}`};
+  return {...base, policy, detail: `${who} are ${refused} ${by}${why}`};
 }
 
 const unrecognized = 'connection tracking does not recognize them';
@@ -442,7 +442,7 @@ function affectedSenders({source, senders, packet}: Probe): AffectedSenders {
 export function symptomOfPort(effect: RuleEffect, {port}: ServedPort): Symptom {
   const {detail, probe, share, endpoint} = effect;
   const entry = probe.direct === undefined ? {entry: probe.entry} : {};
-  return {...shared(effect), family: port.family, port, ...entry, detail, share, ...(endpoint === undefined ? {} : {endpoint})};
+  return {...shared(effect), family: port.family, port, ...entry, detail, share, endpoint};
 }
 
 /** For a rule that concerns the node. */

@@ -206,7 +206,7 @@ export function refusedClients(context: NodeCheckContext, family: Family): reado
   const packetsOf = packetsBetween(context, family);
   const isRefused = (source: Address, to: Address, mark: number): boolean => {
     const iif = facts.addresses.includes(source.text) ? 'lo' : usualDevice(facts, source);
-    const query = {source, mark, ...(iif === null ? {} : {iif})};
+    const query = {source, mark, iif: iif ?? undefined};
     return packetsOf(source, to).some(packet => routeOf(context.facts.network, to, {...query, ...packet}).kind === 'unreachable');
   };
   return outsideIn(context, [...refusing, ...named], family).flatMap(({network, client}) => {

@@ -46,5 +46,5 @@ export function podWay(context: NodeCheckContext): PodWay | null {
   const [out, own] = [elsewhere, pods.get(node)?.[0]].map(pod => mtuTo(pod?.address.text));
   if (!out) return null;
   const routed = routedPods(context);
-  return {...out, ...(own && own.mtu < out.mtu ? {...own, tunnel: out.tunnel} : {}), ...(routed === undefined ? {} : {routed})};
+  return {...out, ...(own && own.mtu < out.mtu ? {...own, tunnel: out.tunnel} : {}), routed};
 }

@@ -59,7 +59,7 @@ export const nodeAddressAsExternalIP = check('ST106', {
         const lost = lostWith(service, node, api);
         const effect = lost ?? 'the Service takes its ports from the programs of the node';
         const text = `: external IP ${address} is the address of node ${node.metadata.name}: ${effect}`;
-        yield {...ofFields(service, text), ...(lost === null ? {} : {severity: 'error' as const})};
+        yield {...ofFields(service, text), severity: lost === null ? undefined : ('error' as const)};
       }
     }
   },

@@ -97,7 +97,7 @@ export abstract class BaseCommand extends Command {
     // RFC 3339, to the second.
     const readAt = new Date(systemClock.now()).toISOString().replace(/\.\d+Z$/, 'Z');
     const [result, version] = await Promise.all([work(), tellsVersion.has(output ?? '') ? readServerVersion(cluster.api, signal) : null]);
-    this.#source = {source: cluster.description, readAt, ...(version === null ? {} : {serverVersion: version})};
+    this.#source = {source: cluster.description, readAt, serverVersion: version ?? undefined};
     return result;
   }
 

@@ -19,7 +19,7 @@ export function diagnoseOptions(
     ...selectServices(selectionOf(names, flags), snapshot.api),
     ...evaluationOptions(flags),
     nodes: name => chosen.has(name),
-    ...(sample === undefined ? {} : {sample}),
+    sample,
   };
 }
 

@@ -47,7 +47,7 @@ async function nodeNames(api: KubeApi): Promise<readonly string[]> {
 
 async function mayI(api: KubeApi, {verb, group, resource, subresource, namespace, name}: Permission): Promise<boolean> {
   if (isUrl(resource)) return isAllowed(api, {nonResourceAttributes: {verb, path: resource}});
-  const resourceAttributes = {verb, group, resource, subresource, ...(namespace === null ? {} : {namespace}), name};
+  const resourceAttributes = {verb, group, resource, subresource, namespace: namespace ?? undefined, name};
   return isAllowed(api, {resourceAttributes});
 }
 

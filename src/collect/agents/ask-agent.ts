@@ -31,7 +31,7 @@ export async function askAgent(
   if (token?.kind === 'none') return token;
   try {
     const path = `/api/v1/namespaces/${namespace}/pods/${at.scheme}:${name}:${at.port}/proxy/result`;
-    const headers = token === null ? {} : {[agentTokenHeader]: `Bearer ${token.token}`};
+    const headers: Readonly<Record<string, string>> = token === null ? {} : {[agentTokenHeader]: `Bearer ${token.token}`};
     const value = await api.get<unknown>(path, {}, {signal, once: true, maxBytes, headers, realm: agentRealm});
     const read = readResult(value);
     if (typeof read === 'string')
@@ -251,8 +251,8 @@ function asFinding(written: WrittenFinding): Finding {
     name,
     remedy,
     // While reading, a null address became a missing field.
-    ...(entry === undefined ? {} : {entry: {...entry, address: entry.address ?? null}}),
-    ...(expected === undefined ? {} : {expected: texts(expected)}),
-    ...(actual === undefined ? {} : {actual: texts(actual)}),
+    entry: entry === undefined ? undefined : {...entry, address: entry.address ?? null},
+    expected: expected === undefined ? undefined : texts(expected),
+    actual: actual === undefined ? undefined : texts(actual),
   };
 }

@@ -178,9 +178,9 @@ async function snapshotOf(origin: string, files: BundleFiles): Promise<Snapshot>
     problems: [...record.problems, ...problems],
     nodes: nodes.filter(({name}) => !unread.some(node => node.name === name)),
     ...(unread.length === 0 ? {} : {unread}),
-    ...(takenAt === undefined ? {} : {takenAt}),
-    ...(serverVersion === undefined ? {} : {serverVersion}),
-    ...(history === undefined ? {} : {history}),
+    takenAt,
+    serverVersion,
+    history,
     ...(record.chosenNodes ? {chosenNodes: true as const} : {}),
   };
 }

@@ -103,9 +103,9 @@ function readScope(value: unknown): ReadRecord['scope'] {
   const strings = (list: unknown): readonly string[] | null => (Array.isArray(list) ? list.filter(item => typeof item === 'string') : null);
   const [places, services, doubtful] = [strings(namespaces), strings(podsOf), strings(unsure)];
   return {
-    ...(places === null ? {} : {namespaces: places}),
-    ...(services === null ? {} : {podsOf: new Set(services)}),
-    ...(doubtful === null ? {} : {unsure: new Set(doubtful)}),
+    namespaces: places ?? undefined,
+    podsOf: services === null ? undefined : new Set(services),
+    unsure: doubtful === null ? undefined : new Set(doubtful),
   };
 }
 

@@ -68,9 +68,9 @@ async function writeAll(target: BundleTarget, path: string, content: BundleConte
     if (refusal === null)
       nodes.set(node.name, {
         status: node.status ?? 'read',
-        ...(node.reason === undefined ? {} : {reason: node.reason}),
-        ...(node.remedy === undefined ? {} : {remedy: node.remedy}),
-        ...(node.via === undefined || node.via === null ? {} : {via: node.via}),
+        reason: node.reason,
+        remedy: node.remedy,
+        via: node.via ?? undefined,
         ...(node.missing === undefined || node.missing.length === 0 ? {} : {missing: node.missing}),
       });
   }
@@ -96,12 +96,12 @@ function whyNoFolder(name: string): string | null {
 
 function scopeOf({api: {namespaces, podsOf, unsure}, chosenNodes}: BundleContent): Pick<SnapshotRecord, 'scope'> {
   const scope = {
-    ...(namespaces === undefined ? {} : {namespaces}),
-    ...(podsOf === undefined ? {} : {podsOf: [...podsOf].sort()}),
-    ...(unsure === undefined ? {} : {unsure: [...unsure].sort()}),
-    ...(chosenNodes === true ? {chosenNodes: true as const} : {}),
+    namespaces,
+    podsOf: podsOf && [...podsOf].sort(),
+    unsure: unsure && [...unsure].sort(),
+    chosenNodes: chosenNodes === true ? (true as const) : undefined,
   };
-  return Object.keys(scope).length === 0 ? {} : {scope};
+  return Object.values(scope).every(part => part === undefined) ? {} : {scope};
 }
 
 function sorted(nodes: ReadonlyMap<string, NodeRecord>): Readonly<Record<string, NodeRecord>> {

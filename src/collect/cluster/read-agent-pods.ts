@@ -139,7 +139,7 @@ export function nodeInfos(names: readonly string[], objects: readonly NodeObject
         type === undefined || address === undefined ? [] : [{type, address}],
       ),
       pods: byNode.get(name) ?? [],
-      ...(problems[0] === undefined ? {} : {unlisted: problems[0].message}),
+      unlisted: problems[0]?.message,
       ...(isUnlisted ? {isUnlisted: true as const} : {}),
     };
   });

@@ -123,7 +123,7 @@ export function readServiceCIDRs(
 ): Promise<readonly ObjectOf<'serviceCIDRs'>[] | null> {
   const what = {of: 'serviceCIDRs' as const, remedy: askForRights('list', 'servicecidrs.networking.k8s.io'), isOptional: true};
   const path = '/apis/networking.k8s.io/v1/servicecidrs';
-  return reader.list({...what, path, onNotServed: () => {}, ...(query === undefined ? {} : {query})});
+  return reader.list({...what, path, onNotServed: () => {}, query});
 }
 
 /** What ST113 alone needs: that they may not be read is no problem. */

@@ -122,7 +122,7 @@ function clusterOf({server, trust}: Connection): KubeConfig['clusters'][number] 
     server: server.href.replace(/\/$/, ''),
     // client-node refuses a server without TLS unless this is set.
     skipTLSVerify: !trust.verify || server.protocol === 'http:',
-    ...(trust.ca === null ? {} : {caData: Buffer.from(trust.ca).toString('base64')}),
-    ...(trust.serverName === null ? {} : {tlsServerName: trust.serverName}),
+    caData: trust.ca === null ? undefined : Buffer.from(trust.ca).toString('base64'),
+    tlsServerName: trust.serverName ?? undefined,
   };
 }

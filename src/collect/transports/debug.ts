@@ -248,7 +248,7 @@ export function debugPod(pod: DebugPodOptions): object {
       automountServiceAccountToken: false,
       enableServiceLinks: false,
       tolerations: [{operator: 'Exists'}],
-      ...(pod.imagePullSecret === undefined ? {} : {imagePullSecrets: [{name: pod.imagePullSecret}]}),
+      imagePullSecrets: pod.imagePullSecret === undefined ? undefined : [{name: pod.imagePullSecret}],
       containers: [
         {
           name: debugContainer,

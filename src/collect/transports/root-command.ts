@@ -80,7 +80,7 @@ export async function runProgram(program: string, args: readonly string[], optio
     cancelSignal: signal,
     maxBuffer: {stderr: maxMessages},
     forceKillAfterDelay: 1000,
-    ...(options.env === undefined ? {} : {env: options.env}),
+    env: options.env,
   });
   // Not done by execa: its result is based on a resizable ArrayBuffer, in which reading byte by byte is slow.
   const count = outputLimit([program], maxOutput);

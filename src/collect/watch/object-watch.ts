@@ -252,7 +252,7 @@ function objectKey(object: Partial<Watched> | null): string {
 function asError(object: unknown, kind: string): ApiError {
   const {code, message, reason} = (object ?? {}) as {readonly code?: number; readonly message?: string; readonly reason?: string};
   const status = code ?? (reason === 'Expired' || reason === 'Gone' ? 410 : null);
-  return new ApiError(`the watch of ${kind} ended: ${message ?? 'no reason given'}`, {status, ...(reason === undefined ? {} : {reason})});
+  return new ApiError(`the watch of ${kind} ended: ${message ?? 'no reason given'}`, {status, reason});
 }
 
 /**

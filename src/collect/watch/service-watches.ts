@@ -72,7 +72,7 @@ type WatchOptions = ServiceWatchesOptions & {
 function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: AbortSignal): Promise<void>}[] {
   const strings = new StringPool();
   return watchedPlaces(options.scope).flatMap(place => {
-    const shared = {strings, onFailure: options.onFailure, ...(options.backoffMs === undefined ? {} : {backoffMs: options.backoffMs})};
+    const shared = {strings, onFailure: options.onFailure, backoffMs: options.backoffMs};
     const services = startOf(options, {
       path: servicesPath(place),
       query: place.services,

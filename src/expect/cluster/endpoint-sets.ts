@@ -45,7 +45,7 @@ export function endpointSetOfEndpoints(port: ServicePort, object: EndpointsObjec
       if (!matches({...subsetPort, name: subsetPort.name ?? ''}, port)) continue;
       for (const {ip, nodeName, targetRef} of subset.addresses ?? []) {
         if (ip === undefined || familyOf(ip) !== port.family) continue;
-        const endpoint: SliceEndpoint = {addresses: [ip], nodeName: nodeName ?? null, ...(targetRef === undefined ? {} : {targetRef})};
+        const endpoint: SliceEndpoint = {addresses: [ip], nodeName: nodeName ?? null, targetRef};
         endpoints.push(toEndpoint(endpoint, ip, {port: subsetPort.port ?? 0, slice: object?.metadata.name ?? ''}));
       }
     }

@@ -30,7 +30,7 @@ export function expectTable(input: ExpectTableInput, hypothesis: Hypothesis = {}
     const names = portNames(item.port);
     return {...item, names, clientList: names.affinity, isLocal};
   });
-  const context = {...plain, detector, masqueradeAll, ...(serviceRanges === undefined ? {} : {serviceRanges})};
+  const context = {...plain, detector, masqueradeAll, serviceRanges};
   return new ExpectedTable({context, ports, actualValue: (set, key) => table?.sets.get(set)?.elements.get(key)?.value});
 }
 

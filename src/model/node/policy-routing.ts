@@ -423,7 +423,7 @@ export function arrivalOf(facts: NodeFacts, client: Address, asked: Address): st
   const way = routeOf(usual, client);
   if (way.kind !== 'unicast' || !isDefaultWay(usual, way, client.family)) return null;
   const home = homeLink(facts, asked);
-  const wayBack = (iif?: string): RouteResult => routeOf(network, client, {source: asked, mark: 0, ...(iif === undefined ? {} : {iif})});
+  const wayBack = (iif?: string): RouteResult => routeOf(network, client, {source: asked, mark: 0, iif});
   // What asks an address that no interface has goes on to pods, and the answers are not the node's own: where a rule asks for their
   // interface, the way of most is that of the node.
   const ofPods = home === null ? wayBack() : null;

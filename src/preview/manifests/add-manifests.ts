@@ -262,7 +262,7 @@ function allocate(service: ServiceObject, {before, others}: ExistingServices) {
         ports: ports.value,
         ...(check.value.length === 0 ? {} : {healthCheckNodePort: check.value[0]}),
       },
-      ...(status === undefined ? {} : {status}),
+      status,
     },
     notes: [
       ...standIns(addresses, [`has no cluster IP${plural(addresses)} yet`, 'has no second cluster IP yet'], name),

@@ -36,7 +36,7 @@ export const sarif: Renderer = report => {
           },
         ],
         results: sarifResults(report, findings, codes),
-        ...(report.wait === undefined ? {} : {properties: {wait: report.wait}}),
+        properties: report.wait === undefined ? undefined : {wait: report.wait},
       },
     ],
   };

@@ -48,7 +48,7 @@ function objectOf({namespace, results: all}: Content, {apiVersion, kind, hasSour
     kind: namespace === undefined ? `Cluster${kind}` : kind,
     metadata: {name: 'svc-trace', namespace, labels: {'app.kubernetes.io/managed-by': 'svc-trace'}},
     ...(hasSource ? {source: 'svc-trace'} : {}),
-    ...(namespace === undefined ? {} : {scope: {apiVersion: 'v1', kind: 'Namespace', name: namespace}}),
+    scope: namespace === undefined ? undefined : {apiVersion: 'v1', kind: 'Namespace', name: namespace},
     summary,
     results: results.map(result => ({...result, ...timestamp})),
   };
@@ -257,7 +257,7 @@ function resultOfGroup({finding, nodes}: Pick<FindingGroup, 'finding' | 'nodes'>
 
 /** A result without a finding: in sync, or not checked. There are many of these, so they are short. */
 function ownResult(rule: string, result: PolicyOutcome, message: string, resource?: ResourceReference): PolicyResult {
-  return {policy: 'svc-trace', rule, source: 'svc-trace', result, message, ...(resource === undefined ? {} : {resources: [resource]})};
+  return {policy: 'svc-trace', rule, source: 'svc-trace', result, message, resources: resource === undefined ? undefined : [resource]};
 }
 
 function serviceReference({namespace, name}: ServiceName): ResourceReference {

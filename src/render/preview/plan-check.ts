@@ -102,7 +102,7 @@ function planObject(check: PlanCheck, options: Pick<RenderOptions, 'provenance'>
   const origin = originOf(undefined, options);
   return {
     schemaVersion,
-    ...(origin === null ? {} : {origin}),
+    origin: origin ?? undefined,
     summary: summarize(check),
     nodes: check.nodes,
     foretold: check.foretold.map(({change, status, now}) => ({...changeObject(change), status, now})),

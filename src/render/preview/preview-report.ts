@@ -57,7 +57,7 @@ function previewObject(preview: Preview, options: Pick<RenderOptions, 'provenanc
   const origin = originOf(undefined, options);
   return {
     schemaVersion,
-    ...(origin === null ? {} : {origin}),
+    origin: origin ?? undefined,
     before,
     after,
     summary: summarizePreview(preview),

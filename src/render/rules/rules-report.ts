@@ -65,7 +65,7 @@ function familyObject({family, iptables, nftables, ipvs}: FamilyRules): object {
   return {
     family,
     ...(iptables.length === 0 ? {} : {iptables: iptables.map(({name, chains}) => ({table: name, chains}))}),
-    ...(nftables === null ? {} : {nftables}),
-    ...(ipvs === null ? {} : {ipvs: ipvs satisfies IpvsText}),
+    nftables: nftables ?? undefined,
+    ipvs: ipvs === null ? undefined : (ipvs satisfies IpvsText),
   };
 }

@@ -47,14 +47,14 @@ function answerObject({node, query, outcomes, senders, tracked}: PacketAnswer): 
         probability: Number(probability.toFixed(9)),
         masquerade,
         path: path.map(place),
-        ...(lost === undefined ? {} : {lost}),
-        ...(reason === undefined ? {} : {reason}),
-        ...(policy === undefined ? {} : {policy}),
-        ...(onward === undefined ? {} : {onward: {node: onward.node, path: onward.path?.map(place) ?? null}}),
+        lost,
+        reason,
+        policy,
+        onward: onward === undefined ? undefined : {node: onward.node, path: onward.path?.map(place) ?? null},
       }),
     ),
-    ...(senders === undefined ? {} : {senders: {text: senders}}),
-    ...(tracked === undefined ? {} : {tracked: tracked.text}),
+    senders: senders === undefined ? undefined : {text: senders},
+    tracked: tracked?.text,
   };
 }
 

@@ -192,13 +192,13 @@ export function trafficObject({interval, ports, nodes}: Pick<TrafficReport, 'int
       reason,
       proxyMode,
       source: sources,
-      ...(rateError === null ? {} : {rateError: rounded(rateError)}),
+      rateError: rateError === null ? undefined : rounded(rateError),
     })),
   };
 }
 
 function endpointObject({hostPort, pod, podNode, state, nodes}: EndpointTraffic): object {
-  return {endpoint: hostPort, ...(pod === null ? {} : {pod}), ...(podNode === null ? {} : {podNode}), state, nodes: nodes.map(cellObject)};
+  return {endpoint: hostPort, pod: pod ?? undefined, podNode: podNode ?? undefined, state, nodes: nodes.map(cellObject)};
 }
 
 function cellObject(cell: CellTraffic): object {

@@ -59,7 +59,7 @@ export async function captureCluster(run: CaptureRun): Promise<Capture> {
   return {
     origin: cluster.description,
     takenAt: new Date().toISOString(),
-    ...(serverVersion === null ? {} : {serverVersion}),
+    serverVersion: serverVersion ?? undefined,
     chosenNodes: source.nodes.length < (reading.api.nodes ?? []).length,
     api: {...withCiliumSettings(reading.api, source), ...known},
     nodes: following(readAll({source, without, readTimes}, run), followed, recalled),
@@ -116,7 +116,7 @@ async function* readAll({source, without, readTimes}: NodeReads, {flags, signal,
     const {via, ...read} = node;
     const to = Date.now();
     readTimes.set(node.name, {from: readTimes.get(node.name)?.from ?? to, to});
-    yield {...read, ...asUnread(node), ...(via === null ? {} : {via}), problems: nodeProblems(node)};
+    yield {...read, ...asUnread(node), via: via ?? undefined, problems: nodeProblems(node)};
   }
 }
 
@@ -148,12 +148,12 @@ export function captureOf(
   return {
     origin,
     takenAt: takenAt ?? null,
-    ...(serverVersion === undefined ? {} : {serverVersion}),
+    serverVersion,
     api,
     problems,
     chosenNodes: isPart,
     nodes: wanted,
-    ...(history === undefined ? {} : {history: () => history}),
+    history: history === undefined ? undefined : () => history,
   };
 }
 
@@ -216,12 +216,12 @@ export function redactCapture(capture: Capture, redaction: Redaction): Capture {
   return {
     origin: 'redacted',
     takenAt: capture.takenAt,
-    ...(version === undefined ? {} : {serverVersion: version}),
+    serverVersion: version,
     chosenNodes: capture.chosenNodes,
     api: redaction.objects(capture.api),
     nodes: redactNodes(capture, redaction),
     problems: capture.problems.map(problem => redaction.problem(problem)),
-    ...(history === undefined ? {} : {history: () => redactHistory(history(), redaction)}),
+    history: history === undefined ? undefined : () => redactHistory(history(), redaction),
   };
 }
 
@@ -235,9 +235,9 @@ async function* redactNodes({nodes, history}: Capture, redaction: Redaction): As
     const {status, reason, remedy, problems = [], missing = []} = node;
     yield {
       ...redaction.node(node),
-      ...(status === undefined ? {} : {status}),
-      ...(reason === undefined ? {} : {reason: redaction.message(reason)}),
-      ...(remedy === undefined ? {} : {remedy: redaction.message(remedy)}),
+      status,
+      reason: reason === undefined ? undefined : redaction.message(reason),
+      remedy: remedy === undefined ? undefined : redaction.message(remedy),
       problems: problems.map(problem => redaction.problem(problem)),
       missing: missing.map(({file, reason: why}) => ({file, reason: redaction.message(why)})),
     };

@@ -10,8 +10,8 @@ import {closest, wrongUse} from '../wrong-use.ts';
 export function evaluationOptions(flags: ParsedEvaluationFlags): Pick<DiagnoseOptions, 'overrides' | 'only' | 'skip'> {
   return {
     overrides: overridesOf(flags),
-    ...(flags.only === undefined ? {} : {only: new Set(flags.only.map(findingCode))}),
-    ...(flags.skip === undefined ? {} : {skip: new Set(flags.skip.map(skipped))}),
+    only: flags.only === undefined ? undefined : new Set(flags.only.map(findingCode)),
+    skip: flags.skip === undefined ? undefined : new Set(flags.skip.map(skipped)),
   };
 }
 

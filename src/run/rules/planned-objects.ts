@@ -124,7 +124,7 @@ export function slicesOf(service: ServiceObject, endpoints: readonly GivenEndpoi
       endpoints: group.map(({address, node}) => ({
         addresses: [address],
         conditions: {ready: true, serving: true, terminating: false},
-        ...(node === null ? {} : {nodeName: node}),
+        nodeName: node ?? undefined,
       })),
     });
   }

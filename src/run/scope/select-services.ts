@@ -99,7 +99,7 @@ export function parseServiceName(text: string, input: SelectionInput): WantedSer
   const nodePort = /^:?(\d+)$/.exec(text)?.[1];
   if (nodePort !== undefined) return {namespace: undefined, name: '', port: nodePort};
   const {host, port} = splitPort(text);
-  return {...parseHost(host, input), ...(port === undefined ? {} : {port})};
+  return {...parseHost(host, input), port};
 }
 
 /** Reads `name`, `svc/name`, `namespace/name`, `name.namespace.svc.cluster.local`, or an address. Throws a CLIError (exit 2). */

@@ -45,7 +45,7 @@ export async function readSample(run: SampleRun): Promise<NodeSample> {
     timed(survey.mode === 'nftables', run.withoutConntrack ? Promise.resolve(null) : readConnections(run, families, missing)),
     timed(survey.mode === 'ipvs', readIpvs(run, survey.mode === 'ipvs' ? [ipvsTotalsCommand, ipvsListCommand] : [], missing)),
   ]);
-  return {at, width, ...(onNode === undefined ? {} : {onNode}), nat, connections, ipvs, missing};
+  return {at, width, onNode, nat, connections, ipvs, missing};
 }
 
 /** The families of a node are read side by side. */

@@ -30,7 +30,7 @@ export function topScreen({color, wide, what, stream = process.stdout}: TopScree
     const [order = 'unusual', key] = orders[sort] ?? [];
     const keys = ['q quits', filter.shown === '' ? '/ filters' : filter.shown, `s sorts: ${order} first`].join('  ');
     // What is filtered out still counts for the answer.
-    const rowsOf = (port: PortTraffic) => chosen(port, {filter: filter.text, ...(key === undefined ? {} : {key})});
+    const rowsOf = (port: PortTraffic) => chosen(port, {filter: filter.text, key});
     return screenLines({report, rowsOf, doing, what, keys}, {...size, color, wide});
   });
   return {

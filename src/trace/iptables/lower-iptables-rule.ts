@@ -131,7 +131,7 @@ const optionsOf: Readonly<Record<string, OptionReader>> = {
   iprange: ({flag, values, negated}) => isOneOf(fieldOf(flag === '--src-range' ? 'saddr' : 'daddr'), [values[0] ?? ''], negated),
   // What IPVS did to a packet: only `! --ipvs` matches one that IPVS has not forwarded. Source: `ipvs_mt` of the kernel.
   ipvs: namedField,
-  physdev: ({values: [name], negated}) => ({kind: 'bridge port', ...(name === undefined ? {} : {name}), not: negated}),
+  physdev: ({values: [name], negated}) => ({kind: 'bridge port', name, not: negated}),
   tcpmss: ({values: [size = ''], negated}) => segmentSize(portRange(size), negated),
   devgroup: ({flag, values: [group = ''], negated}) =>
     group.includes('/')

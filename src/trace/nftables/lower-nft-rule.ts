@@ -255,7 +255,7 @@ function lowerFib(words: readonly string[]): Field {
     if (way !== undefined) return {name: isSource && way === 'iif' ? 'reverse path' : 'unknown'};
     return {name: isSource ? 'saddr oif' : 'daddr oif'};
   }
-  return {name: isSource ? 'saddr type' : 'daddr type', ...(way === undefined ? {} : {ofInterface: way})};
+  return {name: isSource ? 'saddr type' : 'daddr type', ofInterface: way};
 }
 
 const assigned: Readonly<Record<string, AssignedField>> = {

@@ -190,7 +190,7 @@ describe('a stream', () => {
     const server = await start();
     const api = open(server);
     const query = {watch: '1', resourceVersion: String(server.store.revision)};
-    const watch = await api.stream(services, query, {...options, silenceMs: 50});
+    const watch = await api.stream(services, query, {...options, silenceMs: 2000});
     await expect(textOf(watch)).rejects.toThrow();
   });
 
