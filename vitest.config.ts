@@ -5,17 +5,18 @@ import {configDefaults, defineConfig} from 'vitest/config';
 
 /**
  * Too long for every run: packets through the real kernel, rules that are changed one by one, waiting, live clusters, many previews, pages
- * measured in many windows, the files of the images and of the package, every sender of other programs' rules, what starts browsers,
- * Prometheus, kubectl for each manifest, or commands of pages for CI, and what measures (vitest.long.config.ts).
+ * measured in many windows, the files of the images and of the package, every sender of other programs' rules, what starts the
+ * program for each test, browsers, Prometheus, kubectl for each manifest, or commands of pages for CI, and what measures (vitest.long.config.ts).
  */
 export const long = [
   'test/agent/slow-clients.test.ts',
   'test/analyze/deletions.test.ts',
   'test/analyze/third-party/{all-senders,chains-for-each-pod,many-senders}.test.ts',
   'test/bench/{measure,synthetic-cluster}.test.ts',
+  'test/cli/main.test.ts',
   'test/deploy/{agents,apply-reports,chart,docs,image-files,jobs,monitoring,prometheus,schema}.test.ts',
   'test/docs-ci.test.ts',
-  'test/e2e/completion.test.ts',
+  'test/e2e/{completion,printed-commands}.test.ts',
   'test/e2e/kernel*.test.ts',
   'test/e2e/live/*.test.ts',
   'test/integrations/{github-action,k9s}.test.ts',
@@ -31,6 +32,7 @@ export const long = [
   'test/release/npm-package.test.ts',
   'test/render/graph/*-browser.test.ts',
   'test/render/html/{html-browser,page-geometry,picture-browser}.test.ts',
+  'test/start-up/start-up.test.ts',
   'test/try/try-page.test.ts',
 ];
 
@@ -56,6 +58,7 @@ export const sampled = [
   'test/collect/bundle/write-bundle.test.ts',
   'test/diagnosis/count-traces.test.ts',
   'test/diagnosis/diagnosis.test.ts',
+  'test/docs.test.ts',
   'test/diagnosis/nodes-together.test.ts',
   'test/diagnosis/part-of-the-services.test.ts',
   'test/laws.test.ts',

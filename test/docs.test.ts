@@ -8,6 +8,7 @@ import {create} from 'tar';
 import {afterAll, beforeAll, describe, expect, test} from 'vitest';
 import AgentCommand from '../src/cli/commands/agent.ts';
 import CheckCommand from '../src/cli/commands/check.ts';
+import {someOf} from './cases.ts';
 import {commandLinesOf, docPages, readPage, type ShownRun, shownRunsOf} from './doc-pages.ts';
 import {demoPicture} from '../tools/demo.ts';
 import {causesOf} from '../src/render/headline.ts';
@@ -210,7 +211,10 @@ describe('commands in the pages', () => {
   const notRunHere = /--agents|--counters|--transport (?:ssh|debug|docker|local)|^agent|…|\b[A-Z]{3,}\b/;
   const runnable = lines.filter(({line}) => !notRunHere.test(line));
 
-  test.each(runnable)('$page: `$line` runs', async ({line}) => {
+  // Those of the README are what people try first.
+  const [first, others] = [runnable.filter(({page}) => page === 'README.md'), runnable.filter(({page}) => page !== 'README.md')];
+
+  test.each([...first, ...someOf(others)])('$page: `$line` runs', async ({line}) => {
     const {stderr, exitCode} = await run(withShortWait(line));
     if (line.startsWith('capture')) expect(stderr).toMatch(/^\S+: 3 nodes$/m);
     else expect(line.includes('--wait') ? '' : stderr.replace(/^wrote \S+ \(\d+ \w+\).*$/m, '')).toBe('');
