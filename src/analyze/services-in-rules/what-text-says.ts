@@ -72,6 +72,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...packetsOf(lines, fileText(node, 'conntrack'), listed),
     ...strayFlows(fileText(node, 'conntrack'), traces),
     ...takenBefore({...rules, nft}, traces),
+    ...sentToClusterIPs(lines, traces),
     ...told([
       ...beyondRules(node, {lines, listed, traces, rulesets}),
       ...rulesets.flatMap(unmetRules),
@@ -287,6 +288,24 @@ function takenBefore(rules: RulesOfNode, traces: readonly PortTrace[]): readonly
   });
 }
 
+/** Rules of another program that send on to a cluster IP, in this backend or the other one. OVN serves these itself. */
+function sentToClusterIPs(lines: readonly string[], traces: readonly PortTrace[]): readonly TextFact[] {
+  const owners = new Map(
+    traces.flatMap(({service, port, entries}) =>
+      entries.flatMap(({entry}) => (entry.kind === 'clusterIP' ? [[entry.address, servicePortText(service, port)] as const] : [])),
+    ),
+  );
+  return lines.flatMap(line => {
+    const [, address = '', to = ''] = line.includes(' DNAT ')
+      ? (/^-A (?!OVN-).* -d ([\d.]+)(?:\/32)? .*--to-destination ([\d.]+)/.exec(line) ?? [])
+      : [];
+    const owner = owners.get(to);
+    if (owner === undefined) return [];
+    const text = `a rule translates ${address} to ${to}, the cluster IP of ${owner}, and a packet is translated once: no rule of kube-proxy, in either backend of iptables, sends it on to an endpoint. The rule must name the endpoint, or the node port at an address of the node`;
+    return {text, about: [address]};
+  });
+}
+
 /** UDP flows to an entry of a Service that no rule translated, or that go on to an endpoint to which no rule sends any more. */
 function strayFlows(tracked: string, traces: readonly PortTrace[]): readonly TextFact[] {
   if (tracked === '') return [];
@@ -423,12 +442,17 @@ function notMasqueraded({tables}: Ruleset): string | readonly string[] {
 function withoutClusterCIDR({tables}: Ruleset, lines: readonly string[]): string | readonly string[] {
   const chains = tables.get('nat')?.chains;
   const services = chains?.get('KUBE-SERVICES');
-  if (services?.complete !== true || !lines.some(line => !/^-A|\/\*/.test(line) && fromNodes.test(line))) return [];
+  if (services === undefined || !lines.some(line => !/^-A|\/\*/.test(line) && fromNodes.test(line))) return [];
   const rules = [services, ...(chains?.startingWith('KUBE-SVC-') ?? [])].flatMap(chain => chain.rules());
   const ofClusters = rules.filter(({text}) => text.includes(' cluster IP'));
+  // A search for the name or the address of a Service finds both.
+  const words = lines.flatMap(
+    line => /\biptables\S*.*\|\s*(?:sudo )?grep (?:-[iE]+ )?["']?((?!KUBE-)[\w.:/-]+)["']?\s*$/.exec(line)?.[1] ?? [],
+  );
+  if (!services.complete && !ofClusters.every(({text}) => words.some(word => text.includes(word)))) return [];
   if (ofClusters.length === 0 || ofClusters.some(({target}) => /^(?:KUBE-MARK-MASQ|MARK)$/.test(target?.name ?? ''))) return [];
   return 'no rule marks what comes to cluster IPs for masquerading: kube-proxy has no clusterCIDR (--cluster-cidr), so that nodes and programs in their network get answers from pods of their own node alone, unless the network routes their addresses to pods and back';
 }
 
 const fromNodes =
-  /\b(?:nodes?|hosts?|master)\b[^.]*\b(?:can(?:'t|not| not| only)|unable|only (?:reach|connect|work)|time[sd]? ?out|unreachable|fails?)/i;
+  /\b(?:nodes?|hosts?|master)\b[^.]*\b(?:can(?:'t|not| not| only)|unable|only (?:reach|connect|work)|time[sd]? ?out|unreachable|fails?)|\b(?:time[sd]? ?out|unreachable|not (?:reachable|accessible)|fails?)\b[^.]*\bfrom (?:the |a |any |all )?(?:nodes?|hosts?|master)\b/i;

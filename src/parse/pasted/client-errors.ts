@@ -6,7 +6,7 @@ import type {Listed, ListedService} from './listed-objects.ts';
 import {nodeRow} from './listed-ranges.ts';
 import {podsIn} from './listed-pods.ts';
 import {ingressPorts, loopbackListeners, namesElsewhere, policiesSay, undeclaredPorts, unusualPorts} from './object-relations.ts';
-import {atLoopback, withoutPing} from './told-causes.ts';
+import {atLoopback, balancerWithoutPing, withoutPing} from './told-causes.ts';
 
 /** A program that did not reach a server, as it says. */
 export interface ClientError {
@@ -49,8 +49,17 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
     const found = [...forms.map(form => form.exec(text)), ...brokenForms.map(form => form.exec(below))].find(one => one !== null);
     const usual = found?.groups?.['tls'] !== undefined ? '443' : /^(?:\S* )*?curl /.test(found?.[0] ?? '') ? '80' : '53';
     const {host = resolver(), port = usual, why = ''} = found?.groups ?? {};
-    return host === undefined || found === undefined ? [] : [{host, port: Number(port), why: why.replace(/\.$/, '')}];
+    return host === undefined || found === undefined ? [] : [{host, port: Number(port), why: whyOfCurl(text, why.replace(/\.$/, ''))}];
   });
+}
+
+/** curl from 7.88 on says the same of all servers to which it does not connect, and how long it tried: nobody who has an address answers ARP for 3 s. */
+function whyOfCurl(line: string, why: string): string {
+  const [, waited] =
+    why === "Couldn't connect to server" || why === 'Could not connect to server' ? (/ after (\d+) ms/.exec(line) ?? []) : [];
+  if (waited === undefined) return why;
+  const took = Number(waited);
+  return `${took < 1000 ? 'refused' : took < 10_000 ? 'no route to host, or no answer' : 'timed out'} after ${waited} ms`;
 }
 
 /** With its answer: some forms look from each word to the end. */
@@ -130,6 +139,8 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   const own = all.find(({nodePort}) => nodePort === port);
   const other = all.find(each => each.nodePort !== null && each.port === port);
   const announced = listed.services.find(({balancers = []}) => balancers.includes(host));
+  if (isOfBalancer(host, lines) && /time|no route/i.test(why) && lines.some(line => dockerInMachine.test(line)))
+    return `${host} is a load-balancer address in the network of Docker, to which nothing leads from macOS and Windows, where Docker runs in a virtual machine: extraPortMappings of kind, kubectl port-forward, or a client in another container of that network reaches it`;
   if (announced !== undefined && /time|no route/i.test(why))
     return `${host} is the load-balancer address of ${announced.name}, which nodes translate once packets come to them: from outside nothing leads there where no speaker announces it (the log and the L2Advertisement or BGPAdvertisement of MetalLB), where the client's network does not route it to a node, or where a firewall drops it`;
   const meant = all.flatMap(each => (each.port === port ? each.balancers : [])).find(address => isTypo(address, host));
@@ -138,7 +149,7 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   if (own === undefined)
     return isOwn && other !== undefined ? `${port} is the port of ${other.name} at its cluster IP: at nodes it is ${other.nodePort}` : [];
   const what = `${port} is the node port of ${own.name}`;
-  if (lines.some(line => /\sLoadBalancer\s/.test(line) && line.split(/[\s,]+/).includes(host)))
+  if (isOfBalancer(host, lines))
     return `${what}, asked at a load-balancer address: ${host} has the ports of the Service itself, and node ports are served at the addresses of nodes, unless it is one of these`;
   if ((isOwn || /time/i.test(why)) && lines.some(line => nodesInContainers.test(line)))
     return `${what}, which nodes serve at their own addresses: nodes of kind, k3d, Docker Desktop and minikube are containers or virtual machines, to which ${host} does not lead from this host. extraPortMappings of kind, minikube service NAME --url or kubectl port-forward do`;
@@ -168,6 +179,14 @@ function besideCilium({host, port}: ClientError, lines: readonly string[]): stri
     ? null
     : `Cilium serves node port ${port} at ${someOf(fronts)}, and not at ${host}: it does at addresses of the node that it knows (cilium-dbg statedb node-addresses), and not at those of load balancers or of keepalived, unless nodePort.addresses names them`;
 }
+
+/** Whether kubectl lists the address for a Service of that type. */
+function isOfBalancer(host: string, lines: readonly string[]): boolean {
+  return lines.some(line => /\sLoadBalancer\s/.test(line) && line.split(/[\s,]+/).includes(host));
+}
+
+/** The kernel of Docker Desktop, as `kubectl get nodes -o wide` prints it. */
+const dockerInMachine = /linuxkit|[Dd]ocker[ -]?(?:[Dd]esktop|for (?:[Mm]ac|[Ww]in))/;
 
 const nodesInContainers =
   /minikube|\bk3d\b|\bkind (?:create|get|load|export)\b|\bkind-(?:control|worker)|[Dd]ocker[ -]?(?:[Dd]esktop|for (?:[Mm]ac|[Ww]in))/;
@@ -214,11 +233,12 @@ function otherFamily(lines: readonly string[], services: readonly ListedService[
 
 /** Pods, and cluster IPs that somebody pings: those of lists, and what DNS of the cluster answers from the range of its own address. */
 function unansweredPings(lines: readonly string[], services: readonly ListedService[]): readonly string[] {
-  const lost = lines.flatMap((line, at) =>
-    lines.slice(at + 1, at + 3).some(text => / 100% packet loss/.test(text))
-      ? (/^\s*--- (\S+) ping statistics ---/.exec(line)?.[1] ?? [])
-      : [],
-  );
+  const lost = lines.flatMap((line, at) => {
+    const below = lines.slice(at + 1, at + 3);
+    const [, counted, asked] = /^\s*(?:--- (\S+) ping statistics ---|PING (\S+))/.exec(line) ?? [];
+    const isLost = below.some(text => (counted === undefined ? / Destination Port Unreachable/ : / 100% packet loss/).test(text));
+    return isLost ? (counted ?? asked ?? []) : [];
+  });
   if (lost.length === 0) return [];
   const named = lines.map(line => /^\s*(?:Address(?: \d+)?|Server|Name):\s+(\S+?)(?:[:#]53)?(?:\s|$)/.exec(line)?.[1] ?? '');
   const range = (address: string): string => address.split('.', 2).join('.');
@@ -227,6 +247,7 @@ function unansweredPings(lines: readonly string[], services: readonly ListedServ
   );
   const pods = podsIn(lines).filter(({ip}) => ip !== null && lost.includes(ip));
   return [
+    ...(lost.some(host => isOfBalancer(host, lines)) ? [balancerWithoutPing] : []),
     ...(lost.some(host => found.includes(host) || services.some(({clusterIPs}) => clusterIPs.includes(host))) ? [withoutPing] : []),
     ...pods.map(
       ({name, ip}) =>

@@ -102,14 +102,33 @@ export function martians(lines: readonly string[]): readonly string[] {
       ? (/ route get (\S+) from (\S+) iif (\S+)/.exec(lines[at - 1] ?? '') ?? [])
       : [];
     if (asked !== undefined)
-      return `the kernel drops what ${by} sends to ${asked} and comes in by ${through}: the way back leads to another interface, and rp_filter of ${through} or of all is not 0`;
+      return {from: by, to: asked, device: through, why: ': the way back leads to another interface, and RP', isCertain: true};
+    if (from === to || /ll header: .*? 08 06(?:\s|$)/.test(lines[at + 1] ?? '')) return [];
+    if (from !== '' && lines.some(text => text.includes(`inet ${from}/`)))
+      return {
+        from,
+        to,
+        device,
+        isCertain: true,
+        why: ', and has an address of this node as its source: the packet left it, and a router sent it back',
+      };
     // At an uplink others send such packets, too: those between private networks that are far from each other are of pods.
     const isFar = isPrivate.test(from) && isPrivate.test(to) && networkOf(from) !== networkOf(to);
     const isOfPods = podInterface.test(device) || (isFar && !to.endsWith('.255'));
-    if (from === to || !isOfPods || /ll header: .*? 08 06(?:\s|$)/.test(lines[at + 1] ?? '')) return [];
-    return `the kernel drops what ${from} sends to ${to} and comes in by ${device}: mostly since its route to ${from} leads to another interface, and rp_filter of ${device} or of all is not 0`;
+    return isOfPods
+      ? {from, to, device, isCertain: false, why: `: mostly since its route to ${from} leads to another interface, and RP`}
+      : [];
   });
-  return [...new Set(found)];
+  return [...Map.groupBy(found, ({from, device}) => `${from} ${device}`).values()].flatMap(all =>
+    // What ip route get says is certain.
+    all
+      .toSorted((a, b) => Number(b.isCertain) - Number(a.isCertain))
+      .slice(0, 1)
+      .map(({from, device, why}) => {
+        const to = someOf([...new Set(all.map(one => one.to))]);
+        return `the kernel drops what ${from} sends to ${to} and comes in by ${device}${why.replace('RP', `rp_filter of ${device} or of all is not 0`)}`;
+      }),
+  );
 }
 
 const networkOf = (address: string): string => address.split('.', 2).join('.');

@@ -4,6 +4,10 @@ import {meanings, meant, untranslatedText} from './captured-packets.ts';
 export const withoutPing =
   'cluster IPs do not answer ping, by design: the ports of the Service alone are translated, and in IPVS mode KUBE-IPVS-FILTER refuses the rest';
 
+/** Of the address of a load balancer. */
+export const balancerWithoutPing =
+  'the address of a load balancer need not answer ping: rules translate the ports of the Service alone. curl to a port, and arping from the same network, show whether it is reached';
+
 /** Of a node port. */
 export const atLoopback =
   'nftables mode and IPVS mode serve none there, and a host whose nodes are containers or virtual machines (minikube, kind, Docker Desktop) is no node. The address of a node, minikube service NAME --url or kubectl port-forward leads there';
@@ -111,7 +115,7 @@ BIRD is not ready: Error querying BIRD
 Kernel's RPF check is set to 'loose'
   calico-node ends, since rp_filter is 2 (loose), and does not connect the pods of its node: set net.ipv4.conf.all.rp_filter to 1 or 0, or IgnoreLooseRPF (FELIX_IGNORELOOSERPF)
 \b(?:[Ee]xternal|assigned|[Ll]oad ?[Bb]alancer)[ -][Ii][Pp]s? (?:is |are |does |do )?not (?:ping|respond\w* to ping)
-  the address of a load balancer need not answer ping: rules translate the ports of the Service alone. curl to a port, and arping from the same network, show whether it is reached
+  ${balancerWithoutPing}
 (?:FORWARD|[Ff]orward)['"\`]?(?: chain)?(?:'s)?(?: default)? policy (?:of iptables )?(?:is|was|set to|of|to) ['"\`]?DROP|(?:DROP|[Dd]rop) policy (?:on|of|for|in) (?:the |your |my )?(?:FORWARD|[Ff]orward)\b|policy of (?:the )?FORWARD(?: chain)? (?:is|was) DROP
   the policy of filter/FORWARD is DROP, as the text says: packets of pods are dropped where no rule before accepts them. Docker sets it; a network plugin, or iptables -P FORWARD ACCEPT, lets them pass
 ^(?!.*ExecStart).*(?:\biptables (?:-w )?(?:-P|--policy|-I)|--add-rule ipv[46] filter) (FORWARD|INPUT|DOCKER-USER) (?:.*-j )?ACCEPT
@@ -182,6 +186,26 @@ Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?no endpoints available for service "?(
   an iptables that kube-proxy started has ended, and the program that started it takes no notice (<defunct>): if that is kube-proxy, it hangs and writes no rules until it is started again
 \biptables (?:-t filter )?(?:-D|--delete) KUBE-FORWARD\b.*\bINVALID\b|\b(?:[Rr]emov|[Dd]elet|[Dd]isabl)\w*\b[^.]{0,80}\bINVALID\b[^.]{0,80}\b(?:works?|solv\w+|fix\w*|helps?|resolv\w+)\b
   the text takes away the rule of KUBE-FORWARD that drops INVALID packets: where that helps, answers take another way than the requests (asymmetric routes), so that this node does not know the connection. Route both by one node, or set net.netfilter.nf_conntrack_tcp_be_liberal to 1, with which kube-proxy 1.29 and later leave the rule out
+Skipped creating Hns LoadBalancer for cluster ip resources.*?clusterIP="([\d.]+)"
+  kube-proxy on a Windows node makes no load balancer for the cluster IP $1: all endpoints of the Service are about to end, or, with externalTrafficPolicy Local and kube-proxy 1.26, none is on that node. There the policy Cluster serves the cluster IP
+([\d.]+)\.(3[0-2]\d{3}) > [\d.]+: sctp\b.{0,20}\[ABORT\]
+  $1 itself answers SCTP at its port $2 with ABORT: if that is a node port, no rule of the node translated it. iptables-save there shows whether it has the rules of the Service; with them, an older kernel lacks nf_conntrack_proto_sctp or nf_nat_proto_sctp
+(\S+) > (\S+): sctp\b.*\[INIT ACK\].*\b\1 > \2: sctp\b.*\[INIT ACK\]
+  $1 sends its INIT ACK to $2 again and again: it is dropped on the way to the client, or the answer to it is. A rule that drops INVALID packets in FORWARD, as network plugins have it, does so where conntrack does not know the association (its counter grows; a module for SCTP is missing, or the first packet took another way)
+BPF dataplane mode enabled but not supported by the kernel
+  Calico has switched its eBPF mode off, which the kernel of the node does not support: without kube-proxy beside it nobody serves Services there. Run kube-proxy, or a newer kernel
+(\S+) in \w+ has incorrect IP version \(service ([\w./-]+)\)
+  kube-proxy leaves out $1 of $2, which is of a family of addresses that it does not serve: it runs for one family alone (nodes, networks of pods and Service ranges need both; up to 1.20 the feature gate IPv6DualStack, too)
+TopologyAwareHintsDisabled\b.*?\b((?:Insufficient|Unable|Nodes|No) [\w ]*\w)
+  the controller of EndpointSlices gives no topology hints ($1), so that connections go to endpoints of all zones: nodes need the label topology.kubernetes.io/zone, and each zone enough endpoints (kubectl get nodes -L topology.kubernetes.io/zone)
+\b(?:fwmark:|FwMark ?=|not from all fwmark) (0x[\da-f]*[89a-f][\da-f]{3})\b
+  what has the mark $1 (as WireGuard gives to packets of its tunnel) has the bit 0x8000, too, whose packets KUBE-FIREWALL of kubelet drops where it has a rule for that mark (kubelet up to 1.26): give WireGuard another mark (FwMark)
+\bIP (?!\S+ > \S+: ICMP time)\S+ > (\S+?): ICMP echo request.*?\bIP (\S+) > \S+: ICMP time exceeded in-transit
+  $2 answers that what is sent to $1 has been on its way for too long (time exceeded): unless the client is traceroute, packets go round between $2 and a router, as no route or rule of $2 leads to the pod (ip route get $1, ip rule)
+Address(?: \d+)?:\s+(\S+?)[:#]53\b.{0,40}\*\* server can't find (\S+): NXDOMAIN
+  $1 answers, and knows no name $2: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service
+Address(?: \d+)?:\s+(\S+?)[:#]53\b.{0,40}\*\* server can't find (\S+): (?:SERVFAIL|REFUSED)
+  $1 answers that it cannot resolve $2: packets reach DNS, so that no rule of its Service is the cause. CoreDNS does not reach the API server, or the servers that it forwards to, as its log says
 `);
 
 /** A rule of a dump, of which there may be a million. */

@@ -1,0 +1,176 @@
+/** What on-call engineers paste first: a client, a list, some lines of a log or of tcpdump. */
+import {describe, expect, test} from 'vitest';
+import {noDump} from '../../src/parse/pasted/split-text.ts';
+import {said} from './trace-text.ts';
+
+const answer = (text: string) => noDump(Buffer.from(`${text}\n`));
+const shows = /^has no rules, and shows: /;
+
+describe('a client', () => {
+  const lists =
+    'NAME   TYPE        CLUSTER-IP    EXTERNAL-IP   PORT(S)   AGE\nweb    ClusterIP   10.96.7.2     <none>        80/TCP    3h\n';
+  const curl = (code: number, ms: number, host = '10.96.7.2') =>
+    `curl: (${code}) Failed to connect to ${host} port 80 after ${ms} ms: Couldn't connect to server`;
+
+  test('of a newer curl says by the time that it took whether it was refused', () => {
+    expect(answer(lists + curl(7, 1))).toContain('10.96.7.2:80 is web, and connections are refused');
+    expect(answer(lists + curl(28, 130_022))).toContain('which nodes and pods alone reach');
+    expect(answer(curl(7, 3055))).toContain('(no route to host, or no answer after 3055 ms)');
+  });
+
+  test('that does not reach a load balancer of Docker Desktop is told that nothing leads there', () => {
+    const balancer = lists + 'echo   LoadBalancer   10.96.4.1   172.19.0.9   80:31602/TCP   4m\n';
+    const node = (kernel: string) =>
+      'NAME  STATUS  ROLES  AGE  VERSION  INTERNAL-IP  EXTERNAL-IP  OS-IMAGE  KERNEL-VERSION\n' +
+      `c1  Ready  control-plane  3d  v1.31.0  172.19.0.2  <none>  Debian GNU/Linux 12  ${kernel}\n`;
+    const told = 'in the network of Docker, to which nothing leads from macOS and Windows';
+    expect(answer(balancer + node('6.6.16-linuxkit') + curl(28, 75_002, '172.19.0.9'))).toContain(told);
+    expect(answer(balancer + node('6.6.16') + curl(28, 75_002, '172.19.0.9'))).not.toContain(told);
+  });
+
+  test('that reaches other servers of the port is told that the way to one is the cause', () => {
+    const one = 'nc: connect to 10.118.2.52 port 80 (tcp) timed out: Operation in progress\n';
+    const other = 'Connection to 10.118.1.20 80 port [tcp/http] succeeded!\n';
+    const pod = '  - ip: 10.118.2.52\n';
+    expect(answer(pod + other + one)).toContain('10.118.1.20 answers at that port: the way to 10.118.2.52 alone is the cause');
+    // It may be a cluster IP, and the others its endpoints.
+    expect(answer(one + other)).not.toContain('alone is the cause');
+    expect(answer(pod + one + other.replace(' 80 ', ' 443 '))).not.toContain('alone is the cause');
+  });
+
+  test('that pings a load balancer is told that it need not answer, and not where no host has the address', () => {
+    const balancer = 'web   LoadBalancer   10.96.7.2   192.0.2.171   80:31760/TCP   2h\n';
+    const ping = (what: string) =>
+      `PING 192.0.2.171 (192.0.2.171) 56(84) bytes of data.\nFrom 192.0.2.21 icmp_seq=1 Destination ${what} Unreachable`;
+    expect(answer(balancer + ping('Port'))).toContain('the address of a load balancer need not answer ping');
+    expect(answer(balancer + ping('Host'))).not.toContain('need not answer ping');
+  });
+
+  test('that DNS answers is told that packets reach it', () => {
+    const lookup = (error: string) =>
+      `Server:\t\t10.43.0.10\nAddress:\t10.43.0.10:53\n\n** server can't find db.shop.svc.cluster.local: ${error}`;
+    expect(answer(lookup('SERVFAIL'))).toContain('10.43.0.10 answers that it cannot resolve db.shop.svc.cluster.local: packets reach DNS');
+    expect(answer(lookup('NXDOMAIN'))).toContain('10.43.0.10 answers, and knows no name db.shop.svc.cluster.local');
+  });
+});
+
+describe('tcpdump', () => {
+  const sctp = (from: string, to: string, chunk: string) => `10:12:01.1 IP ${from} > ${to}: sctp (1) [${chunk}] [init tag: 331]\n`;
+
+  test('shows a node port that the node itself answers with ABORT', () => {
+    const told = '192.0.2.11 itself answers SCTP at its port 31987 with ABORT';
+    expect(answer(sctp('192.0.2.11.31987', '192.0.2.1.47606', 'ABORT'))).toContain(told);
+    expect(answer(sctp('192.0.2.11.2905', '192.0.2.1.47606', 'ABORT'))).not.toMatch(shows);
+  });
+
+  test('shows answers of SCTP that do not arrive', () => {
+    const again = sctp('10.1.0.4.2905', '10.1.0.9.40112', 'INIT ACK');
+    expect(answer(again + again)).toContain('10.1.0.4.2905 sends its INIT ACK to 10.1.0.9.40112 again and again');
+    expect(answer(again)).not.toMatch(shows);
+  });
+
+  test('shows a node between which and a router packets go round', () => {
+    const asked = '18:02:11.4 IP 172.16.9.137 > 172.16.9.176: ICMP echo request, id 4, seq 1, length 64\n';
+    expect(answer(`${asked}18:02:11.5 IP 172.16.9.216 > 172.16.9.137: ICMP time exceeded in-transit, length 92`)).toContain(
+      '172.16.9.216 answers that what is sent to 172.16.9.176 has been on its way for too long',
+    );
+  });
+});
+
+describe('a line of a program', () => {
+  test.each([
+    [
+      'kube-proxy on Windows that leaves a cluster IP out',
+      'I0215 20:11:02.2 4180 proxier.go:1297] "Skipped creating Hns LoadBalancer for cluster ip resources. Reason : all endpoints are terminating" clusterIP="10.114.9.31" nodeport=31440',
+      'makes no load balancer for the cluster IP 10.114.9.31',
+    ],
+    [
+      'kube-proxy of one family',
+      'E1216 07:31:29.5 1 utils.go:235] 2001:db8::a006 in clusterIP has incorrect IP version (service shop/six).',
+      'kube-proxy leaves out 2001:db8::a006 of shop/six',
+    ],
+    [
+      'Calico without its eBPF mode',
+      '[ERROR][74] felix/daemon.go 337: BPF dataplane mode enabled but not supported by the kernel.  Disabling BPF mode.',
+      'without kube-proxy beside it nobody serves Services there',
+    ],
+    [
+      'the controller of EndpointSlices',
+      'Warning  TopologyAwareHintsDisabled  3m32s (x15 over 3m46s)  endpoint-slice-controller  Insufficient Node information: zone not specified on one or more nodes, addressType: IPv4',
+      'gives no topology hints (Insufficient Node information)',
+    ],
+    ['WireGuard whose mark is one of kubelet', '  fwmark: 0xca6c', 'the mark 0xca6c (as WireGuard gives'],
+  ])('of %s is told', (_, line, what) => {
+    expect(answer(line)).toContain(what);
+  });
+
+  test('about a mark of WireGuard without the bit of kubelet is not', () => {
+    expect(answer('  fwmark: 0x100')).not.toMatch(shows);
+  });
+});
+
+describe('what to paste next', () => {
+  test.each([
+    [
+      'Windows',
+      'E0628 16:57:08.6 1180 hnsV2.go:36] Hns endpoint not created\ncurl: (7) Failed to connect to 10.96.7.2 port 80: Connection refused',
+      'hnsdiag list loadbalancers',
+    ],
+    ['Cilium', '$ cilium version\ncurl: (7) Failed to connect to 10.96.7.2 port 80: Connection refused', 'cilium-dbg service list'],
+    [
+      'OVN',
+      '$ kubectl get pods | grep ovnkube-node\ncurl: (7) Failed to connect to 10.96.7.2 port 80: Connection refused',
+      'ovn-nbctl lb-list',
+    ],
+  ])('of a node of %s is not the rules of kube-proxy alone', (_, text, command) => {
+    expect(answer(text)).toContain(command);
+  });
+});
+
+describe('a martian', () => {
+  const line = (to: string, from: string) => `kernel: IPv4: martian source ${to} from ${from}, on dev cni0\n`;
+
+  test('with the address of the node as its source was sent back to it', () => {
+    const own = '    inet 192.0.2.30/31 scope global eth0\n';
+    expect(answer(own + line('10.60.3.7', '192.0.2.30').replace('cni0', 'eth0'))).toContain(
+      'and comes in by eth0, and has an address of this node as its source: the packet left it, and a router sent it back',
+    );
+  });
+
+  test('of one sender is told once, whatever it asks for', () => {
+    const told = answer(line('10.60.3.7', '10.244.1.4') + line('10.60.3.8', '10.244.1.4'));
+    expect(told).toContain('the kernel drops what 10.244.1.4 sends to 10.60.3.7, 10.60.3.8 and comes in by cni0');
+    expect(told.match(/the kernel drops/g)).toHaveLength(1);
+  });
+});
+
+describe('rules', () => {
+  const service = (mark: string) =>
+    [
+      '# iptables-save | grep registry',
+      mark,
+      '-A KUBE-SERVICES -d 10.254.71.5/32 -p tcp -m comment --comment "default/registry: cluster IP" -m tcp --dport 5000 -j KUBE-SVC-DHXK4DVKAN4QVG4L',
+      '-A KUBE-SVC-DHXK4DVKAN4QVG4L -m comment --comment "default/registry:" -j KUBE-SEP-LRWNAAQ2VQKTCDWY',
+      '-A KUBE-SEP-LRWNAAQ2VQKTCDWY -p tcp -m comment --comment "default/registry:" -m tcp -j DNAT --to-destination 172.16.97.9:5000',
+      '',
+    ].join('\n');
+
+  test('of a search that mark nothing for masquerading are told where nodes get no answer', () => {
+    const complaint = 'The cluster IP times out from the nodes.\n';
+    const mark =
+      '-A KUBE-SERVICES ! -s 172.16.0.0/16 -d 10.254.71.5/32 -p tcp -m comment --comment "default/registry: cluster IP" -m tcp --dport 5000 -j KUBE-MARK-MASQ';
+    const told = 'no rule marks what comes to cluster IPs for masquerading';
+    expect(said(complaint + service(''))).toContain(told);
+    expect(said(service(''))).not.toContain(told);
+    expect(said(complaint + service(mark))).not.toContain(told);
+    expect(said(complaint + service('').replace('grep registry', 'grep KUBE-S'))).not.toContain(told);
+  });
+
+  test('of another program that lead to a cluster IP are told, in the other backend too', () => {
+    const legacy =
+      '# iptables-legacy -t nat -S\n-P PREROUTING ACCEPT\n-A PREROUTING -d 100.125.34.8/32 -j DNAT --to-destination 10.254.71.5\n';
+    expect(said(legacy + service(''))).toContain(
+      'a rule translates 100.125.34.8 to 10.254.71.5, the cluster IP of default/registry, and a packet is translated once',
+    );
+  });
+});
