@@ -59,7 +59,7 @@ export function surveyNode(node: NodeDump, surroundings: NodeSurroundings): Node
   };
 }
 
-const uncounted = 'Cilium serves its Services, and its map counts no connections';
+export const uncounted = 'Cilium serves its Services, and its map counts no connections';
 
 /** A node that could not be read. */
 export function unreadSurvey(name: string, reason: string): NodeSurvey {

@@ -73,6 +73,26 @@ test('what the API alone shows is told as Cilium takes it where it replaces kube
     for (const endpoint of tables.api.endpointSlices?.[0]?.endpoints ?? []) Object.assign(endpoint, {nodeName: undefined});
   };
   expect(codes(nowhere).filter(text => text.startsWith('ST108'))).toEqual([]);
+  const hinted = (tables: CiliumTables): void =>
+    void Object.assign(tables.api.endpointSlices?.[0]?.endpoints?.[0] ?? {}, {hints: {forZones: [{name: 'zone-1'}]}});
+  expect(codes(hinted).filter(text => text.startsWith('ST104'))).toEqual([]);
+});
+
+test('ST101: that a proxy of Cilium answers for a Gateway holds in the family of which it has no slice, too', () => {
+  const found = (address: string): readonly string[] => {
+    const {api} = new CiliumTables();
+    const [, dns] = structuredClone(api.services) ?? [];
+    Object.assign(dns?.spec ?? {}, {clusterIPs: ['10.96.1.2', 'fd00:96::2'], ipFamilies: ['IPv4', 'IPv6']});
+    const ofDns = {metadata: {name: 'dns-1', namespace: 'shop', labels: {'kubernetes.io/service-name': 'dns'}}, addressType: 'IPv4'};
+    const endpointSlices = [{...ofDns, ports: [{name: 'dns', port: 9999, protocol: 'UDP'}], endpoints: [{addresses: [address]}]}];
+    const configMaps = [{metadata: {name: 'cilium-config'}, data: {'kube-proxy-replacement': 'true'}}];
+    const snapshot = {origin: 'test', api: {...api, services: dns === undefined ? [] : [dns], endpointSlices, configMaps}, problems: []};
+    return diagnose({...snapshot, nodes: []}, {toolVersion: '0.0.0'}).findings.flatMap(({code, family}) =>
+      code === 'ST101' ? (family ?? '') : [],
+    );
+  };
+  expect(found('192.192.192.192')).toEqual([]);
+  expect(found('10.1.0.7')).toEqual(['IPv6']);
 });
 
 test('ST903: a node whose agent of Cilium was not read, and that has no rules of kube-proxy, is said to be served by Cilium', () => {
@@ -536,6 +556,42 @@ test('ST206: Cilium leaves node ports to a kube-proxy that is not there', () => 
   expect(found(off, {dump: rules})).toMatchObject([{code: 'ST206', severity: 'warning', message: containing('none was found there')}]);
   // Up to 1.18 node ports can be switched on by themselves.
   expect(found({...off, features: {nodePort: {enabled: true}}}, {dump: rules})).toEqual([]);
+});
+
+test('ST206: an agent that has load balancers without replacing kube-proxy should have all of them', () => {
+  const found = (type: string, more: readonly Row[] = []) =>
+    given(tables => {
+      Object.assign(tables.files, {'status.json': JSON.stringify({'kube-proxy-replacement': {mode: 'False'}})});
+      tables.rows = [...tables.rows.filter(row => row.type !== 'NodePort' && row.type !== type), ...more];
+    })
+      .texts()
+      .filter(text => /^ST206/.test(text));
+  expect(found('')).toEqual([]);
+  const other: Row = {key: '192.0.2.11:80/TCP', type: 'LoadBalancer', service: 'old', backends: []};
+  expect(found('LoadBalancer', [other])).toEqual([
+    'ST206 warning shop/web:http: the agent does not have load-balancer IP 192.0.2.10:80, and leaves it to kube-proxy',
+  ]);
+  // Up to 1.18 an agent has none.
+  expect(found('LoadBalancer')).toEqual([]);
+});
+
+test('without replacement what the agent has of external IPs is compared, and a Service refused for one of them is named', () => {
+  const found = (change: (tables: CiliumTables) => void) =>
+    given(tables => {
+      const features = {externalIPs: {}, hostPort: {}, nodePort: {}};
+      Object.assign(tables.files, {'status.json': JSON.stringify({'kube-proxy-replacement': {mode: 'False', features}})});
+      tables.api = structuredClone(tables.api);
+      Object.assign(tables.api.services?.[1]?.spec ?? {}, {externalIPs: ['192.0.2.9']});
+      tables.rows = tables.rows.filter(row => row.type !== 'NodePort');
+      change(tables);
+    })
+      .texts()
+      .filter(text => !text.startsWith('ST807'));
+  const external = (service: string, backends: string[]): Row => ({key: '192.0.2.9:53/UDP', type: 'ExternalIPs', service, backends});
+  expect(found(({rows}) => rows.push(external('dns', [])))).toEqual([]);
+  expect(found(({rows}) => rows.push(external('dns', ['10.1.1.9:53'])))).toEqual([containing('ST203 error shop/dns:dns')]);
+  const refused = found(tables => (tables.rows = [...tables.rows.filter(({service}) => service !== 'dns'), external('web', [])]));
+  expect(refused).toContainEqual(containing('ST805 error shop/dns: the agent refuses the whole Service, because 192.0.2.9:53/UDP'));
 });
 
 test('ST807: of a node of kube-proxy whose Cilium was not read, as agents do not read it, that is said', () => {

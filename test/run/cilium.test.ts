@@ -4,6 +4,10 @@ import type {Report} from '../../src/model/report.ts';
 import {captureCluster} from '../../src/run/capture/capture-cluster.ts';
 import {askCluster} from '../../src/run/packet/ask-cluster.ts';
 import type {Snapshot} from '../../src/model/snapshot.ts';
+import {previewText} from '../../src/render/preview/preview-text.ts';
+import type {TrafficReport} from '../../src/model/traffic/traffic-report.ts';
+import {systemClock} from '../../src/run/clock.ts';
+import {topCluster} from '../../src/run/top/top-session.ts';
 import {PreviewRun, type PreviewRunInput} from '../../src/preview/preview-run.ts';
 import {previewCluster} from '../../src/run/preview/preview-cluster.ts';
 import {openCluster} from '../../src/run/open-cluster.ts';
@@ -160,8 +164,26 @@ test('preview of a node without iptables says that it does not apply', async () 
       ...{api, apiAfter: api, plan: {overrides: {mode: 'nftables'}, configFile: null}, notes: [], services: 1, scope: []},
       ...{selects: () => true, expectedOnly: false},
     });
-    const {nodes} = await previewCluster({...run, input, start: planned => new PreviewRun(planned), chooses: () => () => true});
+    const preview = await previewCluster({...run, input, start: planned => new PreviewRun(planned), chooses: () => () => true});
+    expect(previewText(preview, false).verdict).toMatch(/^INCOMPLETE: no node was checked: Cilium serves.* computes both sides$/);
+    const {nodes} = preview;
     expect(nodes).toMatchObject([{basis: 'unread', reason: containing('Cilium serves its Services, and a preview is about rules of')}]);
+  } finally {
+    run.cluster.api.close();
+  }
+});
+
+test('top of a node without iptables says that the map of Cilium counts nothing', async () => {
+  const run = await runOf(given(), {});
+  const shown: TrafficReport[] = [];
+  const [ended, clock] = [new AbortController().signal, systemClock];
+  try {
+    await topCluster({
+      run: {...run, names: [], clock, toolVersion: '0.0.0', interval: 1},
+      show: report => void shown.push(report),
+      ...{once: true, ended},
+    });
+    expect(shown.at(-1)?.nodes).toMatchObject([{name: 'node-a', reason: containing('its map counts no connections')}]);
   } finally {
     run.cluster.api.close();
   }

@@ -80,8 +80,10 @@ function portSymptoms(compared: ComparedPort): readonly Symptom[] {
     return [ciliumSymptom('missing-entry', port, {...texts, entry, severity: 'warning'})];
   }
   const missing =
-    found.length === promised.length ? [] : promised.filter(one => !one.isOptional && !found.some(({frontend}) => frontend === one));
-  if (missing.length > 0 && found.length === 0)
+    found.length === promised.length
+      ? []
+      : promised.filter(one => (!one.isOptional || one.isBeside) && !found.some(({frontend}) => frontend === one));
+  if (found.length === 0 && missing.some(({isOptional}) => !isOptional))
     return [ciliumSymptom('service-not-programmed', port, {detail: 'not programmed on this node: the agent does not have it'})];
   return [...missingEntries(port, missing), ...backendSymptoms(compared)];
 }
@@ -122,7 +124,11 @@ function missingEntries(port: ServicePort, missing: readonly PromisedFrontend[])
     const isInside = frontends.every(({isInternal}) => isInternal);
     const detail = `the agent does not have ${text}${isInside ? ' for clients inside the cluster (scope internal)' : ''}`;
     const gist = isInside ? {gist: `${text} is not programmed by the Cilium agent for clients inside the cluster`} : {};
-    return first === undefined ? [] : [ciliumSymptom('missing-entry', port, {detail, entry: first.entry, ...gist})];
+    if (first === undefined) return [];
+    const entry = {entry: first.entry, ...gist};
+    return first.isBeside
+      ? [ciliumSymptom('missing-entry', port, {...entry, detail: `${detail}, and leaves it to kube-proxy`, severity: 'warning'})]
+      : [ciliumSymptom('missing-entry', port, {...entry, detail})];
   });
 }
 

@@ -9,7 +9,7 @@ import {
   oldestCilium,
   readCilium,
 } from '../../expect/cilium/cilium-node.ts';
-import {type CiliumNode, isAmong, unspecified} from '../../expect/cilium/promised-frontends.ts';
+import {type CiliumNode, isAmong, typeOf, unspecified} from '../../expect/cilium/promised-frontends.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import {serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {families, type Family, canonicalAddress, familyOf} from '../../model/address.ts';
@@ -174,7 +174,9 @@ function comparedFamily(family: Family, input: NodeInput, state: CiliumState) {
           : 'the agent has no Service of this family, and whether it should was not read (ConfigMap cilium-config)',
     };
   const addresses = [...new Set([...facts.hostIPs, ...(state.nodePortAddresses ?? [])])];
-  const cilium: CiliumNode = {name: node.name, object: nodeObject(api, node.name), addresses, state, view, proxy: newestApi};
+  const keepsBalancers = state.settings.replacesKubeProxy === false && frontends.some(({type}) => type === typeOf.loadBalancerIP);
+  const read = {addresses, state, keepsBalancers};
+  const cilium: CiliumNode = {name: node.name, object: nodeObject(api, node.name), ...read, view, proxy: newestApi};
   const table = new Map(frontends.map(frontend => [frontend.key, frontend]));
   const ports = entries.map(entry => comparedPort(entry, cilium, table));
   const served = onceAsked(() => new Set(state.frontends.map(serviceKey)));

@@ -1,3 +1,4 @@
+import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
 import {nodeObject} from '../../expect/api-index.ts';
 import {topologyMode} from '../../expect/cluster/categorize-endpoints.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
@@ -14,6 +15,8 @@ import {askedEntries, unusualEntries} from './node-ports-and-target-ports.ts';
 export const hintsIgnored = check('ST104', {
   // Silent for a node in a zone without hints, if other nodes use the hints: this is by design.
   *cluster(context) {
+    // Hints are an option of Cilium, which agents have in their settings.
+    if (serviceProxy(context.api) === 'Cilium') return;
     for (const entry of unusualEntries(context)) {
       const reason = whyIgnored(entry, context);
       if (reason !== null) {

@@ -1,4 +1,5 @@
 import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
+import {ingressPlaceholder} from '../../expect/cilium/promised-frontends.ts';
 import {type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {readsEndpoints} from '../../expect/cluster/proxy-versions.ts';
 import {families, familyOf} from '../../model/address.ts';
@@ -180,9 +181,12 @@ function isNamedInSlices({port, set}: PortEntry, context: ClusterContext): boole
   );
 }
 
-/** Its port is in a slice by the rules of Cilium alone. */
+/** Its port is in a slice by the rules of Cilium alone, or the slice of the other family says that a proxy of Cilium answers. */
 function isMatchedByCilium({set, port}: PortEntry, context: ClusterContext): boolean {
-  return set.endpoints.length === 0 && slicePorts(port, context).length > 0 && serviceProxy(context.api) === 'Cilium';
+  if (set.endpoints.length > 0 || serviceProxy(context.api) !== 'Cilium') return false;
+  const endpoints = context.view.slicesOf(serviceKey(port), context.proxy).flatMap(slice => slice.endpoints ?? []);
+  const isProxied = endpoints.some(({addresses}) => addresses?.some(address => ingressPlaceholder.startsWith(`${address}:`)));
+  return isProxied || slicePorts(port, context).length > 0;
 }
 
 /** The ports of a Service's slices with endpoints. */

@@ -42,7 +42,7 @@ export function agentsOn(node: NodeInfo): readonly ExecTarget[] {
 }
 
 /** The container of kube-proxy, whatever its state. */
-function kubeProxyOn(node: NodeInfo): ExecTarget | null {
+export function kubeProxyOn(node: NodeInfo): ExecTarget | null {
   const pods = systemPodsOn(node);
   const [found] = hostAgents.slice(0, 3).flatMap(agent => pods.filter(pod => isOne(pod, agent)).map(pod => containerOf(pod, agent)));
   return found ?? null;

@@ -17,6 +17,8 @@ export interface CiliumNode {
   readonly object: NodeObject | undefined;
   readonly addresses: readonly string[];
   readonly state: CiliumState;
+  /** The agent, which does not replace kube-proxy, has load balancers: it should have all of them. */
+  readonly keepsBalancers: boolean;
   readonly view: ClusterView;
   readonly proxy: ProxyVersion;
 }
@@ -28,6 +30,8 @@ export interface PromisedFrontend {
   readonly isInternal: boolean;
   /** It may be missing as well: that depends on what was not read, or changed between patches. */
   readonly isOptional: boolean;
+  /** The agent should have it, and kube-proxy serves it as well. */
+  readonly isBeside: boolean;
 }
 
 /** Which frontends a Service port has in the table of an agent. Follows `convertService` of Cilium 1.18. */
@@ -50,13 +54,18 @@ export function promisedFrontends(port: ServicePort, node: CiliumNode): readonly
     // addresses of the node with a port for node ports.
     const isRefused = isAmong(nodePorts, entry.port) && entry.address !== null && node.addresses.includes(entry.address);
     const isOptional = served === null || isRefused || (replacesKubeProxy !== true && entry.kind !== 'clusterIP');
+    const isBeside = node.keepsBalancers && served === true && entry.kind === 'loadBalancerIP';
     const scopes = hasTwoScopes(port, entry) ? [false, true] : [false];
-    return scopes.map(isInternal => ({
-      entry,
-      isInternal,
-      key: frontendKey(entry.address ?? unspecified[port.family], {port: entry.port, protocol: port.protocol, isInternal}),
-      isOptional: isOptional || (isInternal && port.object.metadata.annotations?.['service.cilium.io/scope'] !== undefined),
-    }));
+    return scopes.map(isInternal => {
+      const isOpen = isInternal && port.object.metadata.annotations?.['service.cilium.io/scope'] !== undefined;
+      return {
+        entry,
+        isInternal,
+        key: frontendKey(entry.address ?? unspecified[port.family], {port: entry.port, protocol: port.protocol, isInternal}),
+        isOptional: isOptional || isOpen,
+        isBeside: isBeside && !isOpen,
+      };
+    });
   });
 }
 
@@ -165,7 +174,7 @@ export function openEndpoints({set}: PortEntry, slices: readonly EndpointSliceOb
 }
 
 /** The endpoint that Cilium's Ingress and Gateway put into their Services. */
-const ingressPlaceholder = '192.192.192.192:9999';
+export const ingressPlaceholder = '192.192.192.192:9999';
 
 /** Hints count only where a setting says so, and the Service asks for it. */
 function hasTopology({metadata, spec}: ServiceObject, {settings}: CiliumState): boolean {

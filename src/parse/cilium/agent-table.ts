@@ -104,6 +104,7 @@ export interface AgentStatus {
   readonly replaces: boolean | null;
   readonly hasAffinity: boolean;
   readonly hasHostPorts: boolean;
+  /** Without replacement an agent may have them although it says that this is off. */
   readonly hasExternalIPs: boolean;
   /** Connections of pods and of the node itself are translated when they are opened. */
   readonly hasSocketLB: boolean;
@@ -139,7 +140,7 @@ export function parseAgentStatus(status: string, version: string): AgentStatus {
     replaces: replacement.mode === 'True' ? true : replacement.mode === 'False' ? false : null,
     hasAffinity: isOn('sessionAffinity'),
     hasHostPorts: isOn('hostPort'),
-    hasExternalIPs: isOn('externalIPs'),
+    hasExternalIPs: isOn('externalIPs') || replacement.mode === 'False',
     hasSocketLB: isOn('socketLB'),
     servesNodePorts: nodePort.enabled === true,
     nodePorts: [number(nodePort.portMin) || 30_000, number(nodePort.portMax) || 32_767],

@@ -136,18 +136,16 @@ const isPrivate = /^(?:10|172\.(?:1[6-9]|2\d|3[01])|192\.168)\./;
 
 /** Of all and of an interface the larger one counts. Cilium answers pods by other interfaces than that by which they ask. */
 function strictCilium(lines: readonly string[]): readonly string[] {
-  const values = new Map(
-    lines.flatMap(line => {
-      const [, name = '', value] = /^\s*net\.ipv4\.conf\.(\S+)\.rp_filter\s*=\s*(\d)\s*$/.exec(line) ?? [];
-      return value === undefined ? [] : [[name, Number(value)] as const];
-    }),
-  );
-  const strict = [...values.keys()].filter(
-    name => /^(?:lxc|cilium_)/.test(name) && Math.max(values.get(name) ?? 0, values.get('all') ?? 0) === 1,
-  );
+  const listed = lines.filter(line => /[./]rp_filter\b/.test(line)).map(line => line.trim());
+  const values = parseSysctls(listed.join('\n')) ?? new Map<string, string>();
+  const ofAll = Number(values.get('net.ipv4.conf.all.rp_filter') ?? 0);
+  const strict = [...values].flatMap(([key, own]) => {
+    const [, name] = /^net\.ipv4\.conf\.((?:lxc|cilium_).*)\.rp_filter$/.exec(key) ?? [];
+    return name !== undefined && Math.max(Number(own), ofAll) === 1 ? name : [];
+  });
   if (strict.length === 0) return [];
   return [
-    `rp_filter is 1 for ${someOf(strict)}${values.get('all') === 1 ? ' (that of all counts where it is larger)' : ''}: the kernel drops packets whose sender is reached by another interface, as with Cilium, which needs 0 there. systemd sets it again from files of /etc/sysctl.d and /usr/lib/sysctl.d`,
+    `rp_filter is 1 for ${someOf(strict)}${ofAll === 1 ? ' (that of all counts where it is larger)' : ''}: the kernel drops packets whose sender is reached by another interface, as with Cilium, which needs 0 there. systemd sets it again from files of /etc/sysctl.d and /usr/lib/sysctl.d`,
   ];
 }
 

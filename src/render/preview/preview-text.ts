@@ -156,7 +156,7 @@ function outcomeText({before, after, nodes, changes, requirements}: Preview, sum
   if (nodes.length === 0) return 'INCOMPLETE: no node was checked';
   const reasons = new Set(nodes.map(({reason = 'no reason is known'}) => reason));
   if (verdict === 'incomplete' && nodesChecked === 0)
-    return `INCOMPLETE: no node was checked${reasons.size === 1 ? `: ${[...reasons].join()}` : ', see NOTES'} (${change})`;
+    return `INCOMPLETE: no node was checked${reasons.size === 1 ? `: ${[...reasons].join()}` : ', see NOTES'}${before.proxyMode === '' ? '' : ` (${change})`}`;
   if (services === 0)
     return `${verdict === 'changes' ? 'CHANGES' : verdict.toUpperCase()}: there are no Services in scope${unread} (${change})`;
   if (verdict === 'same')

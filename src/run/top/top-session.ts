@@ -9,7 +9,8 @@ import {families, type Family} from '../../model/address.ts';
 import {iptablesFiles, type ApiObjects} from '../../model/snapshot.ts';
 import {errorText} from '../../model/text.ts';
 import type {TrafficReport} from '../../model/traffic/traffic-report.ts';
-import {withLeavingEndpoints, type NodeSurvey, surveyNode, unreadSurvey} from '../../traffic/node-survey.ts';
+import {ciliumAgentOn, kubeProxyOn} from '../../collect/transports/host-agents.ts';
+import {withLeavingEndpoints, type NodeSurvey, surveyNode, uncounted, unreadSurvey} from '../../traffic/node-survey.ts';
 import type {NodeSample} from '../../traffic/measure-port.ts';
 import {type NodeRead, trafficReport} from '../../traffic/measure-traffic.ts';
 import type {Clock} from '../clock.ts';
@@ -155,7 +156,8 @@ class CountedNode {
     });
     const unread = asUnread(node);
     if (unread !== null) {
-      if (!this.isRead) this.#survey = unreadSurvey(node.name, unread.reason);
+      const isOfCilium = ciliumAgentOn(this.#info) !== null && kubeProxyOn(this.#info) === null;
+      if (!this.isRead) this.#survey = unreadSurvey(node.name, isOfCilium ? uncounted : unread.reason);
       return;
     }
     this.#survey = surveyNode(node, surroundings);
