@@ -40,6 +40,7 @@ export const features = {
   packet: {
     files: [
       'run/packet/',
+      'analyze/packet-node.ts',
       'analyze/packet-query.ts',
       'analyze/packet-rules.ts',
       'analyze/packet-in-map.ts',

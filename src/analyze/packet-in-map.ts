@@ -18,7 +18,8 @@ import type {MapEntry} from '../parse/cilium/lb-map.ts';
 import {splitHostPort} from '../parse/iptables/comparable-rule.ts';
 import {isProxied} from './cilium/map-differences.ts';
 import {sharesOf, slotRule} from './cilium/trace-cilium.ts';
-import type {PacketAnswer, PacketQuery} from './packet-query.ts';
+import type {PacketAnswer} from './packet-query.ts';
+import type {PacketQuery} from './packet-service.ts';
 import type {PacketOutcome} from './packet-rules.ts';
 import {explainUnserved} from './packet-service.ts';
 

@@ -1,6 +1,7 @@
 import {nodeFacts} from '../../../src/expect/read-node-facts.ts';
 import {environmentOf} from '../../../src/analyze/outcomes/environment.ts';
-import {askPacket, type PacketAnswer, type PacketNode} from '../../../src/analyze/packet-query.ts';
+import {askPacket, type PacketAnswer} from '../../../src/analyze/packet-query.ts';
+import type {PacketNode} from '../../../src/analyze/packet-node.ts';
 import {walkRules} from '../../../src/analyze/packet-rules.ts';
 import {packetOf} from '../../../src/analyze/outcomes/probes.ts';
 import type {NodeDump, Snapshot} from '../../../src/model/snapshot.ts';

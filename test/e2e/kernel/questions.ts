@@ -1,4 +1,4 @@
-import type {PacketQuery} from '../../../src/analyze/packet-query.ts';
+import type {PacketQuery} from '../../../src/analyze/packet-service.ts';
 import {familyOf} from '../../../src/model/address.ts';
 import type {ApiObjects} from '../../../src/model/snapshot.ts';
 import type {ServiceObject} from '../../../src/model/api-objects.ts';
