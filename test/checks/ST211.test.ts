@@ -27,6 +27,22 @@ test('the capture of a missing hairpin rule has this finding and no other of the
   ]);
 });
 
+test('a rule in the chain of an endpoint that sets or takes the mark is the evidence', async () => {
+  const chain = '-A KUBE-SEP-YE46JM77HMULEYF6';
+  for (const [before, rule, who] of [
+    ['-j KUBE-MARK-MASQ', `${chain} ! -s 10.244.11.64/26 -j MARK --set-xmark 0x4000/0x4000`, 'packets from a pod of this node'],
+    ['-j DNAT', `${chain} -j MARK --set-xmark 0x0/0x4000`, 'packets from endpoint 10.244.12.4:8080 to itself'],
+  ] as const) {
+    const given = await scenario();
+    given.rules('node-a').insertBefore([chain, before], rule);
+    const found = given.newFindings();
+    expect(found.length).toBeGreaterThan(0);
+    for (const finding of found)
+      expect(finding).toMatchObject({...place, node: 'node-a', subject: 'shop/web:http', actual: [containing(rule)]});
+    expect(found[0]?.message).toContain(who);
+  }
+});
+
 test('external traffic under the Cluster policy that keeps its source gets no replies: one error for all entries', async () => {
   const given = await scenario();
   const gone = given.rules('node-b').delete('-A KUBE-EXT-', '"masquerade traffic for shop/lb-cluster:http external');

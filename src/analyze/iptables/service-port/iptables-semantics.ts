@@ -184,9 +184,11 @@ export class IptablesSemantics implements ModeSemantics {
       const found = actual.destinations.get(destination);
       return found !== undefined && found.masquerade !== masquerade;
     });
-    const share = off?.[1].masquerade ? off[1] : actual.destinations.get(off?.[0] ?? '');
-    const cause = share?.path.find(({target}) => target?.name === 'KUBE-MARK-MASQ');
-    return this.#differing(({target, chain}) => target?.name === 'KUBE-MARK-MASQ' && chain === cause?.chain);
+    const found = actual.destinations.get(off?.[0] ?? '');
+    const share = off?.[1].masquerade ? off[1] : found;
+    // A rule in another chain may take the mark away.
+    const causes = [share?.path.find(isMarking), found?.path.find(rule => isMarking(rule) && this.#extra().has(rule.text))];
+    return this.#differing(rule => isMarking(rule) && causes.some(cause => cause?.chain === rule.chain));
   }
 
   /** For an endpoint that packets reach, the rules that lead there; for a missed one, the rules that should. */
@@ -248,6 +250,11 @@ function isRange({chain, options}: Rule): boolean {
 
 function isRewrite({target}: NodeRule): boolean {
   return target?.name === 'DNAT' || target?.name === 'REDIRECT';
+}
+
+/** It sets the mark of packets to masquerade, or another one. */
+function isMarking({target}: NodeRule): boolean {
+  return target?.name === 'KUBE-MARK-MASQ' || target?.name === 'MARK';
 }
 
 /** It ends the path. If an endpoint's own chain does so, the endpoint is missing. */
