@@ -3,6 +3,7 @@ import {addressesOfPod, eachPod, podCIDRsOf} from '../expect/node-context.ts';
 import {canonicalAddress, families, parseAddress} from '../model/address.ts';
 import type {NodeObject, PodObject} from '../model/api-objects.ts';
 import {partition, uniqueBy} from '../model/lists.ts';
+import {once} from '../model/once.ts';
 import {whyWithoutKubeProxy, type NodeFacts, routeOf, unknownRoute} from '../model/node/node-facts.ts';
 import {commandLine, someOf} from '../model/text.ts';
 import {check} from './catalog.ts';
@@ -117,6 +118,15 @@ export const addressConflict = check('ST119', {
       };
   },
   *node({api, facts, node}) {
+    const owners = podsByAddress(api.pods ?? []);
+    const taken = facts.addresses
+      .flatMap(canonical)
+      .flatMap(address => (owners.has(address) ? `${address} of ${owners.get(address)}` : []));
+    if (taken.length > 0) {
+      const gist = `it has the address of a pod: ${someOf(taken, {max: 1})}`;
+      const message = `an interface of ${node.name} has the address of a pod, so that the node itself answers there: ${someOf(taken)}`;
+      yield {severity: 'error', gist, variant: 'of-pods', message, ...run(commandLine`kubectl get pods -A -o wide`)};
+    }
     if (!facts.allAddresses) return;
     const object = api.nodes?.find(({metadata}) => metadata.name === node.name);
     const own = object === undefined ? [] : internalAddresses(object);
@@ -128,6 +138,20 @@ export const addressConflict = check('ST119', {
     yield {gist, variant: 'of-machine', message, remedy, ...run(commandLine`kubectl get nodes -o wide`)};
   },
 });
+
+/** Of pods with an address of their own. */
+const podsByAddress = once(
+  (pods: readonly PodObject[]) =>
+    new Map(
+      pods.flatMap(pod =>
+        isReadyWithOwnAddress(pod)
+          ? addressesOfPod(pod)
+              .flatMap(canonical)
+              .map(address => [address, nameOfPod(pod)] as const)
+          : [],
+      ),
+    ),
+);
 
 /** What two have, with the names of those. */
 function shared<T>(all: readonly T[], keysOf: (one: T) => readonly string[], nameOf: (one: T) => string): readonly string[] {

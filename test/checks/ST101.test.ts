@@ -12,6 +12,14 @@ test('a Service whose pods are not ready is reported with their names', async ()
   expect(findings).toContainEqual(finding('shop/sleepy', 'none of its endpoints is ready (shop/sleepy-1)'));
 });
 
+test('endpoints that are not ready, as their node is not, are reported with the node', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.nodeObject('node-b', node => ({...node, status: {...node.status, conditions: [{type: 'Ready', status: 'Unknown'}]}}));
+  const told = given.findings().flatMap(({code, message}) => (code === 'ST101' ? message : []));
+  expect(told).toContainEqual(containing('none of its endpoints is ready (shop/sleepy-1): the node node-b is not ready'));
+});
+
 test('a healthy cluster has only these findings and that of the empty load balancer', async () => {
   const {findings} = await empty();
   expect(findings.map(({subject}) => subject)).toEqual(['shop/empty', 'shop/empty-lb', 'shop/sleepy']);

@@ -57,6 +57,15 @@ test.each<[string, (given: Scenario) => void, readonly (readonly unknown[])[]]>(
     [['error', undefined, containing('10.244.11.4 of shop/web-1 on node-a, shop/web-3 on node-b')]],
   ],
   [
+    'an interface of a node with the address of a pod is an error',
+    given => {
+      const read = JSON.parse(given.rules('node-b', 'addresses.json').toString()) as object[];
+      const tunnel = {ifindex: 9, ifname: 'vxlan.calico', addr_info: [{family: 'inet', local: '10.244.12.4', prefixlen: 32}]};
+      given.file('node-b', 'addresses.json', JSON.stringify([...read, tunnel]));
+    },
+    [['error', 'node-b', containing('an interface of node-b has the address of a pod', '10.244.12.4 of shop/web-3 on node-b')]],
+  ],
+  [
     'two nodes with one pod network are a warning',
     podNetworkOfNodeB,
     [['warning', undefined, containing('10.244.12.0/24 of node-b, node-c')]],

@@ -788,3 +788,39 @@ test('a pod that is reached by the gateway, and not through the tunnel, is told'
   expect(answer(route('10.244.7.5', 'eth0') + route('10.244.8.5', 'tunl0'))).toContain('packets to 10.244.7.5 take eth0 to 192.0.2.1');
   expect(answer(route('192.0.2.77', 'eth0') + route('10.244.8.5', 'tunl0'))).not.toMatch(shows);
 });
+
+describe('what is told of a node', () => {
+  const pod = 'NAME    READY   STATUS    RESTARTS   AGE   IP           NODE\nsim-0   1/1     Running   0          3d    10.244.7.0   n8\n';
+  const own = (name: string) => `7: ${name}: <BROADCAST,UP,LOWER_UP> mtu 1450 qdisc noqueue\n    inet 10.244.7.0/32 scope global ${name}\n`;
+
+  test('whose tunnel has the address of a pod', () => {
+    expect(answer(pod + own('vxlan.calico'))).toContain('10.244.7.0 is the address of pod sim-0 and of vxlan.calico on a node');
+    // A pod has it as its own.
+    expect(answer(pod + own('eth0@if9'))).not.toContain('gave it out twice');
+  });
+
+  test('that health checks of a cloud do not reach', () => {
+    const syn = (at: string, from: string) => `18:05:${at} IP ${from}.35308 > 192.0.2.7.32708: Flags [S], seq 5574, win 62920, length 0\n`;
+    const sent = (from: string) => ['25.31', '26.33', '28.34'].map(at => syn(at, from)).join('');
+    expect(answer(sent('169.254.169.254'))).toContain('so come health checks of a cloud');
+    expect(answer(sent('198.51.100.9'))).not.toContain('health checks of a cloud');
+  });
+
+  test('of Cilium that serves a host port elsewhere than at localhost, and of Calico that has no node port', () => {
+    const refused = 'curl: (7) Failed to connect to localhost port 5000: Connection refused\n';
+    const front = (type: string) => `9    192.0.2.107:5000     ${type}       1 => 10.233.64.12:5000 (active)\n`;
+    expect(answer(refused + front('HostPort'))).toContain('Cilium serves host port 5000 at 192.0.2.107, and not at localhost');
+    expect(answer(refused + front('NodePort'))).not.toContain('Cilium serves host port');
+    const lookup = (port: number) =>
+      `cali1-E: NAT: 1st level lookup addr=ac15939c port=${port} tcp\ncali1-E: NAT: Miss.\ncali1-E: NAT: nodeport miss\n`;
+    expect(answer(lookup(31_999))).toContain("Calico's eBPF mode has no node port 31999");
+    expect(answer(lookup(443))).not.toMatch(shows);
+  });
+
+  test('in IPVS mode, whose virtual servers are missing, and not table nat', () => {
+    const rule = '-A KUBE-IPVS-FILTER -m set --match-set KUBE-LOAD-BALANCER dst,dst -j RETURN\n';
+    const asked = said(`${rule}curl: (7) Failed to connect to 203.0.113.7 port 32310: Connection refused\n`);
+    expect(asked).toContain('virtual servers, by which IPVS mode serves Services, are not shown by their addresses');
+    expect(asked).not.toContain('table nat');
+  });
+});

@@ -394,7 +394,9 @@ function askedByClients(lines: readonly string[], {nft, rulesets, servers}: Whol
     if (own === undefined)
       return isNatShown
         ? 'no entry of a Service that the text shows has this address and port'
-        : 'table nat, in which kube-proxy translates Services, is not shown (iptables-save prints it)';
+        : lines.some(line => ofIpvs.test(line))
+          ? 'virtual servers, by which IPVS mode serves Services, are not shown by their addresses (ipvsadm -Ln prints them)'
+          : 'table nat, in which kube-proxy translates Services, is not shown (iptables-save prints it)';
     const isNft = nft !== null && ![...nft.tables.values()].some(({sets}) => sets.has(localhostRejectMap));
     const where =
       own.trace.service.namespace === 'ipvs'
@@ -420,6 +422,8 @@ function askedByClients(lines: readonly string[], {nft, rulesets, servers}: Whol
       return text === null ? [] : {text: `a program does not reach ${asked} (${error.why}): ${text}`, about: [asked]};
     });
 }
+
+const ofIpvs = /KUBE-IPVS-|^\s*IP Virtual Server version /;
 
 /** Masquerading needs a jump of POSTROUTING, which is shown whole. */
 function notMasqueraded({tables}: Ruleset): string | readonly string[] {

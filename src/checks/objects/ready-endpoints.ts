@@ -2,11 +2,13 @@ import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
 import {ingressPlaceholder} from '../../expect/cilium/promised-frontends.ts';
 import {type PortEntry, serviceKey} from '../../expect/cluster/cluster-view.ts';
 import {readsEndpoints} from '../../expect/cluster/proxy-versions.ts';
+import {nodeObject} from '../../expect/api-index.ts';
 import {families, familyOf} from '../../model/address.ts';
 import {
   type EndpointAddress,
   type EndpointsObject,
   type EndpointSliceObject,
+  type NodeObject,
   type PodObject,
   type ServiceObject,
   type SlicePort,
@@ -96,7 +98,12 @@ function whyEmpty({port: {object, family}, set}: PortEntry, {api, proxy}: Cluste
   if (set.endpoints.length > 0) {
     const leaving = set.endpoints.every(({terminating}) => terminating);
     const names = someOf(set.endpoints.map(endpoint => podOf(endpoint) ?? endpoint.hostPort));
-    return leaving ? `all its endpoints are terminating (${names})` : `none of its endpoints is ready (${names})`;
+    const down = [...new Set(set.endpoints.map(({nodeName}) => nodeName ?? ''))].filter(name => isNotReady(nodeObject(api, name)));
+    const where =
+      down.length === 0
+        ? ''
+        : `: the ${down.length === 1 ? 'node' : 'nodes'} ${someOf(down)} ${down.length === 1 ? 'is' : 'are'} not ready`;
+    return leaving ? `all its endpoints are terminating (${names})` : `none of its endpoints is ready (${names})${where}`;
   }
   if (!hasSelector(object)) return `it has no selector, and no ${holder} gives it endpoints${looseSlice(object, api)}`;
   const pods = matchingPods(object, api);
@@ -107,6 +114,10 @@ function whyEmpty({port: {object, family}, set}: PortEntry, {api, proxy}: Cluste
   return addresses.length > 0 && !addresses.some(address => familyOf(address) === family)
     ? `its selector matches ${names}, none of which has an address of ${family}`
     : `its selector matches ${names}, and no ${holder} holds an endpoint of it`;
+}
+
+function isNotReady(node: NodeObject | undefined): boolean {
+  return node?.status?.conditions?.some(({type, status}) => type === 'Ready' && status !== 'True') === true;
 }
 
 /** A slice that somebody wrote, and that is no Service's; empty if there is none in the namespace. Controllers delete theirs. */

@@ -257,10 +257,18 @@ function unanswered(segments: readonly Segment[], {services}: Listed): readonly 
         text: `${start}it is the cluster IP of ${owner.name}, and no translated packet is in the capture. tcpdump -ni any with the port of the endpoints shows whether a rule translates it; between pods on one bridge (cni0, docker0) answers bypass the rules unless net.bridge.bridge-nf-call-iptables is 1`,
         about: [server],
       };
+    if (ofCloud.test(first.from) && !isAnswered)
+      return {
+        text: `${start}so come health checks of a cloud, and a load balancer sends nothing to a node that does not answer. On that node a firewall or rp_filter drops them, or nothing has the address of the load balancer (a route of table local, or rules of kube-proxy)`,
+        about: [server],
+      };
     const text = `${start}the ${isAnswered ? 'first packets did' : 'packets do'} not arrive, or the answers are lost. The same capture on the node of ${hostOf(first.to)} shows which; through VXLAN (flannel.1), wrong checksums are one cause, which ethtool -K flannel.1 tx-checksum-ip-generic off avoids`;
     return {text, about: [server]};
   });
 }
+
+/** Of Google and Azure. */
+const ofCloud = /^(?:169\.254\.169\.254|168\.63\.129\.16|35\.191\.\d+\.\d+|130\.211\.[0-3]\.\d+)\./;
 
 /** The kernel sends a SYN again after a second, and later after more. */
 const minPause = 0.8;

@@ -166,10 +166,14 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
 
 /** Where Cilium serves the port that a client asks for, and not at the address, by its lists of frontends and of addresses of the node. */
 function besideCilium({host, port}: ClientError, lines: readonly string[]): string | null {
-  const fronts = lines.flatMap(line => {
-    const [, address = '', own] = /^\s*\d+\s+\[?([\da-f.:]+?)\]?:(\d+)(?:\/\w+)?\s+NodePort\b/.exec(line) ?? [];
-    return Number(own) === port && address !== '0.0.0.0' ? address : [];
-  });
+  const frontsOf = (type: string): readonly string[] =>
+    lines.flatMap(line => {
+      const [, address = '', own, kind] = /^\s*\d+\s+\[?([\da-f.:]+?)\]?:(\d+)(?:\/\w+)?\s+(\w+Port)\b/.exec(line) ?? [];
+      return kind === type && Number(own) === port && address !== '0.0.0.0' ? address : [];
+    });
+  const [fronts, ofHosts] = [frontsOf('NodePort'), frontsOf('HostPort')];
+  if (isLocal.test(host) && ofHosts.length > 0 && !ofHosts.includes('127.0.0.1'))
+    return `Cilium serves host port ${port} at ${someOf(ofHosts)}, and not at ${host}: what the node itself sends to its loopback address reaches its own programs alone`;
   if (
     lines.some(line => line.trim().startsWith(`${host} `) && /^\s*\S+\s+false\s+(?:true|false)\s+[\w.@-]+\s*$/.test(line)) &&
     isNodePort(port)

@@ -21,6 +21,7 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     resolversOfPods,
     otherNodeNames,
     sharedAddresses,
+    addressesOfNodes,
     rivalHosts,
     silentNeighbors,
     unreachedByCilium,
@@ -164,6 +165,22 @@ function sharedAddresses(lines: readonly string[]): readonly string[] {
       : `${someOf(all.map(({name, node, status}) => `${name} (${node}, ${status})`))} have the address ${all[0]?.ip}: packets reach one of them at most, and where one is about to go kube-proxy may take the address for that of both, and write no rule (kubernetes#135266)`,
   );
 }
+
+/** Pods whose address an interface of a node has, other than that of a pod. */
+function addressesOfNodes(lines: readonly string[]): readonly string[] {
+  let device = '';
+  const pods = new Map(podsIn(lines).flatMap(({ip, name, status}) => (ip === null || status !== 'Running' ? [] : [[ip, name] as const])));
+  return lines.flatMap(line => {
+    device = /^\s*\d+: ([\w.-]+)\S*: </.exec(line)?.[1] ?? device;
+    const ip = /^\s*inet ([\d.]+)\//.exec(line)?.[1];
+    const pod = ofNode.test(device) ? pods.get(ip ?? '') : undefined;
+    return pod === undefined
+      ? []
+      : `${ip} is the address of pod ${pod} and of ${device} on a node: there the node itself answers what is sent to the pod. The network plugin gave it out twice`;
+  });
+}
+
+const ofNode = /^(?:vxlan\.calico|tunl\d|wireguard\.cali|flannel|cni\d|cilium_host|docker\d|kube-bridge|antrea-gw\d)/;
 
 /** Addresses for which two hosts answer, in what arping, tcpdump and MetalLB print. */
 function rivalHosts(lines: readonly string[]): readonly string[] {

@@ -174,6 +174,8 @@ Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?no endpoints available for service "?(
   ${untranslatedText('$1', '$2')}
 "reason":"notOwner".*?"service":"([^"]+)"
   the speaker of MetalLB on one node withdraws $1 (notOwner): another node announces it (the event nodeAssigned of kubectl describe svc says which), or none may. With externalTrafficPolicy Local that is a node with a ready endpoint, and nodeSelectors of the L2Advertisement and the label exclude-from-external-load-balancers leave others out
+NAT: 1st level lookup addr=[\da-f]{8} port=(3[0-2]\d{3})\b.*\bnodeport miss\b
+  Calico's eBPF mode has no node port $1 where a packet asks for it ("nodeport miss"): its tables lack the Service, or the address is none at which the node serves node ports. calico-node -bpf nat dump in the pod of that node shows what it has
 ^([\d.]+|[\da-f:]+) port (\d+) proto \d+ id \d+ count 0 local 0\b
   the rules of Calico's eBPF mode have no backend for $1, port $2, on this node (count 0): it drops or refuses connections. If the Service has ready endpoints, calico-node does not follow the API server, and its log says why
 ^(?:[\da-f]{8}-\S+\s+\S+\s+)?(?:tcp|udp|sctp)\s+([\d.]+:\d+)\s*(?:$|(?:tcp|udp|sctp)\s|[\da-f]{8}-|\S*[$#] )
