@@ -49,17 +49,22 @@ export function clientErrors(lines: readonly string[]): readonly ClientError[] {
     const found = [...forms.map(form => form.exec(text)), ...brokenForms.map(form => form.exec(below))].find(one => one !== null);
     const usual = found?.groups?.['tls'] !== undefined ? '443' : /^(?:\S* )*?curl /.test(found?.[0] ?? '') ? '80' : '53';
     const {host = resolver(), port = usual, why = ''} = found?.groups ?? {};
-    return host === undefined || found === undefined ? [] : [{host, port: Number(port), why: whyOfCurl(text, why.replace(/\.$/, ''))}];
+    return host === undefined || found === undefined
+      ? []
+      : [{host, port: Number(port), why: whyOfCurl(text, {host, why: why.replace(/\.$/, '')})}];
   });
 }
 
-/** curl from 7.88 on says the same of all servers to which it does not connect, and how long it tried: nobody who has an address answers ARP for 3 s. */
-function whyOfCurl(line: string, why: string): string {
-  const [, waited] =
-    why === "Couldn't connect to server" || why === 'Could not connect to server' ? (/ after (\d+) ms/.exec(line) ?? []) : [];
+/**
+ * Newer versions of curl say the same of all servers to which they do not connect, and how long they tried, with the time that a name took.
+ * Nobody who has an address answers ARP for 3 s.
+ */
+function whyOfCurl(line: string, {host, why}: Pick<ClientError, 'host' | 'why'>): string {
+  const [, waited] = /^Could(?: not|n't) connect to server$/.test(why) ? (/ after (\d+) ms/.exec(line) ?? []) : [];
   if (waited === undefined) return why;
   const took = Number(waited);
-  return `${took < 1000 ? 'refused' : took < 10_000 ? 'no route to host, or no answer' : 'timed out'} after ${waited} ms`;
+  const isSlow = took >= 1000 && /^[\d.]+$/.test(host);
+  return `${took >= 10_000 ? 'timed out' : isSlow ? 'no route to host, or no answer' : 'refused'} after ${waited} ms`;
 }
 
 /** With its answer: some forms look from each word to the end. */
