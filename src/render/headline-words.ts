@@ -112,7 +112,8 @@ const what: Readonly<Record<string, string | Words>> = {
   ST216: (finding, block) =>
     finding.variant === 'misnamed-chain'
       ? 'the chain of an endpoint has not the name that kube-proxy gives it'
-      : `a rule that kube-proxy did not write ${finding.severity === 'error' ? 'takes packets' : 'changes packets'}${where(finding, block)}`,
+      : (finding.gist ??
+        `a rule that kube-proxy did not write ${finding.severity === 'error' ? 'takes packets' : 'changes packets'}${where(finding, block)}`),
   ST217: ({gist}) => gist ?? 'a rule is missing',
   ST219: "the load balancer's health checks are blocked",
   ST301: ({gist = "a base chain does not lead to kube-proxy's chains", variant}) =>
