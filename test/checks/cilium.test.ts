@@ -439,6 +439,22 @@ test('ST804: a slot has no backend', () => {
   expect(withMap(() => {}).texts()).toEqual([]);
 });
 
+test('ST801: the id by which replies find their address is that of one entry alone', () => {
+  const found = (of: (id: number) => number) => {
+    const tables = given();
+    for (const file of ['bpf-lb-list.json', 'bpf-lb-list-frontends.json'])
+      tables.files[file] = (tables.printed()[file] ?? '').replaceAll(
+        /\((\d+)\) ([([])(?!\d+\)")/g,
+        (_, id, next) => `(${of(Number(id))}) ${next}`,
+      );
+    return tables.texts();
+  };
+  expect(found(id => id)).toEqual([]);
+  expect(found(id => (id === 2 ? 1 : id))).toEqual([
+    "ST801 error shop/web:http: the kernel's map has the id of 192.0.2.10:80/TCP, 0.0.0.0:30080/TCP twice: replies come from the address of one of the two",
+  ]);
+});
+
 test('ST805: another Service has an address of the Service that is missing', () => {
   const found = given(
     tables => (tables.rows = [{...tables.row('192.0.2.10:80/TCP'), service: 'dns'}, tables.row('10.96.1.2:53/UDP')]),

@@ -30,8 +30,18 @@ export function mapSymptoms(given: MapCase): readonly Symptom[] {
     const gist = "no Service works, the kernel's map of Cilium is empty";
     return [ciliumSymptom('map-differs', family, {variant: 'no-service-works', detail, gist})];
   }
-  const faults = frontends.flatMap(frontend => faultsOf(frontend, given).map((fault): FaultAt => ({...fault, frontend})));
+  const shared = sharedIds(given);
+  const faults = frontends.flatMap(frontend => faultsOf(frontend, {...given, shared}).map((fault): FaultAt => ({...fault, frontend})));
   return [...(faults.length === 0 ? [] : faultSymptoms(faults, given)), ...leftEntries(given)];
+}
+
+/** By its id an entry finds the address that replies get: each has its own, but for those of all ports (0). */
+function sharedIds({state, family}: MapCase): ReadonlySet<number> {
+  const [known, shared] = [new Set<number>(), new Set<number>()];
+  for (const {id, address} of state.map.values())
+    if (address.includes(':') === (family === 'IPv6')) (known.has(id) ? shared : known).add(id);
+  shared.delete(0);
+  return shared;
 }
 
 /** Fewer may be missing one by one. */
@@ -81,13 +91,13 @@ export function keysInMap(frontend: AgentFrontend, state: CiliumState, taken: {h
   return [own, ...others.filter((_, index) => !isTaken(addresses[index] ?? ''))];
 }
 
-function faultsOf(frontend: AgentFrontend, {keys, state}: MapCase): readonly Fault[] {
+function faultsOf(frontend: AgentFrontend, {keys, state, shared}: MapCase & {readonly shared: ReadonlySet<number>}): readonly Fault[] {
   const own = keys.get(frontend.key) ?? [];
   // Where Cilium does not replace kube-proxy, it depends on version and routing mode which load balancers are in the map.
   const mayLack = state.settings.replacesKubeProxy !== true && frontend.type !== 'ClusterIP';
   const faults = own.flatMap((key): readonly Fault[] => {
     const entry = state.map.get(key);
-    if (entry !== undefined) return entryFaults(entry, frontend);
+    if (entry !== undefined) return [...(shared.has(entry.id) ? [sharedId(key)] : []), ...entryFaults(entry, frontend)];
     if (mayLack) return [];
     const what = frontend.type === 'NodePort' ? `node port ${frontend.port}` : joinHostPort(frontend.address, frontend.port);
     const gist = `connections to ${what} fail, the kernel's map of Cilium lacks the entry`;
@@ -100,6 +110,11 @@ function faultsOf(frontend: AgentFrontend, {keys, state}: MapCase): readonly Fau
   const text = (): string =>
     `in the kernel's map a proxy of the node takes connections to ${someOf(proxied)}, and none those to ${someOf(others)}`;
   return [...faults, {key: frontend.key, text, gist: 'a proxy of the node takes a part of the connections, by the map of Cilium'}];
+}
+
+function sharedId(key: string): Fault {
+  const text = (at: string): string => `the kernel's map has the id of ${at} twice: replies come from the address of one of the two`;
+  return {key, text, gist: "replies come from the address of another Service, by the kernel's map of Cilium"};
 }
 
 /** A proxy of the node takes the connections. */
