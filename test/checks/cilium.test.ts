@@ -462,16 +462,23 @@ test('ST805: another Service has an address of the Service that is missing', () 
   expect(found.find(({code}) => code === 'ST805')).toMatchObject({message: containing('192.0.2.10:80/TCP already belongs to shop/dns')});
   expect(given().findings()).toEqual([]);
   // For what is refused in one family, the other is missing too; what is served in one is not refused.
-  const dual = (rows: readonly Row[]): readonly string[] =>
+  const dual = (rows: readonly Row[], address = '192.0.2.10') =>
     given(tables => {
       tables.api = structuredClone(tables.api);
       Object.assign(tables.api.services?.[0]?.spec ?? {}, {clusterIPs: ['10.96.1.1', 'fd00::1'], ipFamilies: ['IPv4', 'IPv6']});
       Object.assign(tables.api.configMaps?.[0]?.data ?? {}, {'enable-ipv6': 'true'});
-      tables.rows = [{...tables.row(balancer), service: 'dns'}, tables.row('10.96.1.2:53/UDP'), ...rows];
-    }).texts();
-  expect(dual([]).filter(text => text.includes('shop/web'))).toEqual([containing('ST805 error shop/web: the agent refuses the whole')]);
+      Object.assign(tables.api.services?.[0]?.status ?? {}, {loadBalancer: {ingress: [{ip: address}]}});
+      const key = balancer.replace('192.0.2.10', address.includes(':') ? `[${address}]` : address);
+      tables.rows = [{...tables.row(balancer), key, service: 'dns'}, tables.row('10.96.1.2:53/UDP'), ...rows];
+    }).findings();
+  const texts = (rows: readonly Row[]) => dual(rows).map(({code, severity, message}) => `${code} ${severity} ${message}`);
+  expect(texts([]).filter(text => text.includes('shop/web'))).toEqual([containing('ST805 error shop/web: the agent refuses the whole')]);
   const six = {key: '[fd00::1]:80/TCP', type: 'ClusterIP', service: 'web', backends: []};
-  expect(dual([six]).filter(text => text.includes('shop/web'))).toEqual([
+  expect(dual([], 'fd00:240::1').find(({code}) => code === 'ST805')).toMatchObject({
+    family: 'IPv4',
+    message: containing('[fd00:240::1]:80'),
+  });
+  expect(texts([six]).filter(text => text.includes('shop/web'))).toEqual([
     containing('ST201 error shop/web:http: not programmed'),
     containing('ST206 error shop/web:http: the agent does not have node port 30080'),
   ]);

@@ -63,9 +63,11 @@ function refusedService(ports: readonly ComparedPort[], table: AgentTable, serve
   if (served().has(serviceKey(first.port))) return null;
   const [owner] = ports.flatMap(({promised}) => promised.flatMap(({key}) => table.get(key) ?? []));
   if (owner === undefined) return null;
-  const {namespace, service: name} = first.port;
+  const {namespace, service: name, object} = first.port;
+  // Whatever the family of the address, nothing is served in either.
+  const family = (object.spec?.clusterIPs ?? []).length > 1 ? 'IPv4' : first.port.family;
   const detail = `${serviceKey(first.port)}: the agent refuses the whole Service, because ${owner.key} already belongs to ${serviceKey(owner)}: none of its addresses is served`;
-  return {...ciliumSymptom('service-refused', first.port, {detail, service: {namespace, name}}), port: null};
+  return {...ciliumSymptom('service-refused', first.port, {detail, family, service: {namespace, name}}), port: null};
 }
 
 function portSymptoms(compared: ComparedPort): readonly Symptom[] {
