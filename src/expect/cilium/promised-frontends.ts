@@ -54,7 +54,7 @@ export function promisedFrontends(port: ServicePort, node: CiliumNode): readonly
     // addresses of the node with a port for node ports.
     const isRefused = isAmong(nodePorts, entry.port) && entry.address !== null && node.addresses.includes(entry.address);
     const isOptional = served === null || isRefused || (replacesKubeProxy !== true && entry.kind !== 'clusterIP');
-    const isBeside = node.keepsBalancers && served === true && entry.kind === 'loadBalancerIP';
+    const isBeside = node.keepsBalancers && served === true && !isRefused && entry.kind === 'loadBalancerIP';
     const scopes = hasTwoScopes(port, entry) ? [false, true] : [false];
     return scopes.map(isInternal => {
       const isOpen = isInternal && port.object.metadata.annotations?.['service.cilium.io/scope'] !== undefined;
