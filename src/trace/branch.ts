@@ -1,3 +1,4 @@
+import {pushTo} from '../model/lists.ts';
 import {heldIn} from '../model/once.ts';
 import {type NodeRule, type Outcome, type Packet, type Path, pathRules} from './walked-packet.ts';
 import {joinHostPort} from '../model/address.ts';
@@ -154,7 +155,7 @@ function doubtfulRules(ends: readonly ChainResult[]): ReadonlyMap<NodeRule, read
     if (rule === null) continue;
     const isNew = !pathOutcomesOf(usual, rule).has(pathOutcome(end));
     const isFewer = !doubtful.has(rule) && pathOutcomesOf(supposed, rule).size < pathOutcomesOf(usual, rule).size;
-    if (isNew || isFewer) doubtful.set(rule, [...(doubtful.get(rule) ?? []), end]);
+    if (isNew || isFewer) pushTo(doubtful, rule, end);
   }
   return doubtful;
 }
