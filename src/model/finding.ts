@@ -89,8 +89,6 @@ export type Variant =
   // ST106, ST110
   | 'of-api-server'
   | 'port-of-node-program'
-  // ST117
-  | 'node-port'
   // ST119
   | 'of-pods'
   | 'of-pod-networks'

@@ -39,9 +39,7 @@ const what: Readonly<Record<string, string | Words>> = {
   ST114: 'loadBalancerSourceRanges leave one address family open',
   ST115: 'loadBalancerSourceRanges are ignored for an external IP',
   ST116: 'kube-proxy up to 1.35 does not serve it, because of the headless label',
-  ST117: byVariant('an endpoint is the cluster IP of a Service, connections to it fail', {
-    'node-port': 'an endpoint is a node port, which its own node does not reach',
-  }),
+  ST117: ({gist}) => gist ?? 'an endpoint is the cluster IP of a Service, connections to it fail',
   ST118: 'the Service range holds addresses of nodes or pods',
   ST119: ({gist}) => gist ?? 'an address is given out twice',
   ST201: ({port, program}, {others}) =>

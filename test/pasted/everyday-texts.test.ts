@@ -28,16 +28,6 @@ describe('a client', () => {
     expect(answer(balancer + node('6.6.16') + curl(28, 75_002, '172.19.0.9'))).not.toContain(told);
   });
 
-  test('that reaches other servers of the port is told that the way to one is the cause', () => {
-    const one = 'nc: connect to 10.118.2.52 port 80 (tcp) timed out: Operation in progress\n';
-    const other = 'Connection to 10.118.1.20 80 port [tcp/http] succeeded!\n';
-    const pod = '  - ip: 10.118.2.52\n';
-    expect(answer(pod + other + one)).toContain('10.118.1.20 answers at that port: the way to 10.118.2.52 alone is the cause');
-    // It may be a cluster IP, and the others its endpoints.
-    expect(answer(one + other)).not.toContain('alone is the cause');
-    expect(answer(pod + one + other.replace(' 80 ', ' 443 '))).not.toContain('alone is the cause');
-  });
-
   test('that pings a load balancer is told that it need not answer, and not where no host has the address', () => {
     const balancer = 'web   LoadBalancer   10.96.7.2   192.0.2.171   80:31760/TCP   2h\n';
     const ping = (what: string) =>
@@ -61,12 +51,6 @@ describe('tcpdump', () => {
     const told = '192.0.2.11 itself answers SCTP at its port 31987 with ABORT';
     expect(answer(sctp('192.0.2.11.31987', '192.0.2.1.47606', 'ABORT'))).toContain(told);
     expect(answer(sctp('192.0.2.11.2905', '192.0.2.1.47606', 'ABORT'))).not.toMatch(shows);
-  });
-
-  test('shows answers of SCTP that do not arrive', () => {
-    const again = sctp('10.1.0.4.2905', '10.1.0.9.40112', 'INIT ACK');
-    expect(answer(again + again)).toContain('10.1.0.4.2905 sends its INIT ACK to 10.1.0.9.40112 again and again');
-    expect(answer(again)).not.toMatch(shows);
   });
 
   test('shows a node between which and a router packets go round', () => {

@@ -301,7 +301,7 @@ function sentToClusterIPs(lines: readonly string[], traces: readonly PortTrace[]
       : [];
     const owner = owners.get(to);
     if (owner === undefined) return [];
-    const text = `a rule translates ${address} to ${to}, the cluster IP of ${owner}, and a packet is translated once: no rule of kube-proxy, in either backend of iptables, sends it on to an endpoint. The rule must name the endpoint, or the node port at an address of the node`;
+    const text = `a rule translates ${address} to ${to}, the cluster IP of ${owner}, and a packet is translated once: kube-proxy, in either backend of iptables, does not send it on to an endpoint`;
     return {text, about: [address]};
   });
 }

@@ -80,7 +80,7 @@ export const endpointIsClusterIP = check('ST117', {
       if (atNodes.length > 0)
         yield {
           ...shown,
-          variant: 'node-port',
+          gist: 'an endpoint is a node port, which its own node does not reach',
           message: `${start(atNodes)} from their own node (${someOf(atNodes)}): rules translate a packet once, so that there it gets to the node itself, which refuses it unless a program listens on that port`,
         };
     }

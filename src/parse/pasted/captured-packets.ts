@@ -259,7 +259,7 @@ function unanswered(segments: readonly Segment[], {services}: Listed): readonly 
       };
     if (ofCloud.test(first.from) && !isAnswered)
       return {
-        text: `${start}so come health checks of a cloud, and a load balancer sends nothing to a node that does not answer. On that node a firewall or rp_filter drops them, or nothing has the address of the load balancer (a route of table local, or rules of kube-proxy)`,
+        text: `${start}so come health checks of a cloud, and a load balancer sends nothing to a node that does not answer: a firewall or rp_filter there drops them, or the node does not have that address`,
         about: [server],
       };
     const text = `${start}the ${isAnswered ? 'first packets did' : 'packets do'} not arrive, or the answers are lost. The same capture on the node of ${hostOf(first.to)} shows which; through VXLAN (flannel.1), wrong checksums are one cause, which ethtool -K flannel.1 tx-checksum-ip-generic off avoids`;

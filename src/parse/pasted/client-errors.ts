@@ -145,7 +145,7 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   const other = all.find(each => each.nodePort !== null && each.port === port);
   const announced = listed.services.find(({balancers = []}) => balancers.includes(host));
   if (isOfBalancer(host, lines) && /time|no route/i.test(why) && lines.some(line => dockerInMachine.test(line)))
-    return `${host} is a load-balancer address in the network of Docker, to which nothing leads from macOS and Windows, where Docker runs in a virtual machine: extraPortMappings of kind, kubectl port-forward, or a client in another container of that network reaches it`;
+    return `${host} is a load-balancer address in the network of Docker, to which nothing leads from macOS and Windows, where Docker runs in a virtual machine: use extraPortMappings of kind or kubectl port-forward`;
   if (announced !== undefined && /time|no route/i.test(why))
     return `${host} is the load-balancer address of ${announced.name}, which nodes translate once packets come to them: from outside nothing leads there where no speaker announces it (the log and the L2Advertisement or BGPAdvertisement of MetalLB), where the client's network does not route it to a node, or where a firewall drops it`;
   const meant = all.flatMap(each => (each.port === port ? each.balancers : [])).find(address => isTypo(address, host));

@@ -2,7 +2,6 @@ import {depthOf} from '../nftables/nft-dump.ts';
 import {joinHostPort} from '../../model/address.ts';
 import {isNodePort} from '../../model/service-port.ts';
 import {someOf} from '../../model/text.ts';
-import {podsIn} from './listed-pods.ts';
 import {noObjects, type Snapshot} from '../../model/snapshot.ts';
 import {isEntryRow} from '../iptables/iptables-list.ts';
 import {kubeProxyLog, troubleIn} from '../../model/node/kube-proxy-failures.ts';
@@ -161,19 +160,7 @@ function unreachedText({host, port, why}: ClientError, lines: readonly string[])
       : `, the port of ${programs[port]}`;
   const isPinged = lines.some(line => line.includes(` bytes from ${host}:`));
   const isAnswered = lines.some(line => line.includes('Address:') && line.includes(`${host}#${port}`));
-  return `does not reach ${asked} (${why})${program}: ${isPinged ? answersPing : meaningOf(why, host)}${isAnswered ? answersOthers : ''}${besideOthers(host, port, lines)}${/\.0\.1:443$/.test(asked) ? ofKubernetes : ''}`;
-}
-
-/** Of servers of the same port that the text shows to answer (nc). */
-function besideOthers(host: string, port: number, lines: readonly string[]): string {
-  const found = lines.flatMap(line => {
-    const [, other = '', at] =
-      /\bConnection to (\S+) (\d+) port .*succeeded|\[([\d.]+)\] (\d+) .*\bopen$/.exec(line)?.filter(Boolean) ?? [];
-    return Number(at) === port && other !== host ? other : [];
-  });
-  const isOfPod = lines.some(line => line.trim().endsWith(`ip: ${host}`)) || podsIn(lines).some(({ip}) => ip === host);
-  if (found.length === 0 || !isOfPod) return '';
-  return `. ${someOf([...new Set(found)])} ${found.length === 1 ? 'answers' : 'answer'} at that port: the way to ${host} alone is the cause (its node, the interface of its pod there, a NetworkPolicy), and for the address of a pod no rule of a Service is asked`;
+  return `does not reach ${asked} (${why})${program}: ${isPinged ? answersPing : meaningOf(why, host)}${isAnswered ? answersOthers : ''}${/\.0\.1:443$/.test(asked) ? ofKubernetes : ''}`;
 }
 
 const answersPing =

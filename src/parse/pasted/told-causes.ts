@@ -19,6 +19,9 @@ const noSession =
 const stoppedByIt =
   ' packets arrive, as the text says: its rules drop or refuse those of pods or of other nodes. The networks of pods and Services, their interfaces and the ports of the network plugin must pass it';
 
+/** Of DNS. */
+const unknownName = ': packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service';
+
 const told = meanings(String.raw`
 \bip6?tables\S* .*-\w*(?:[LS]|list\S*)\s+(KUBE-[\w-]+).*?\bip6?tables\S*(?: v\S+ \S+)?: No chain/target/match by that name
   there is no chain $1: in iptables and IPVS mode kube-proxy has not written its rules, or wrote them to the other backend (iptables-nft-save and iptables-legacy-save show both)
@@ -27,7 +30,7 @@ const told = meanings(String.raw`
 ^\d+\s+(\S+:\d+\S*)\s+(?:ClusterIP|NodePort|LoadBalancer|ExternalIPs|HostPort|LocalRedirect)\s+(?:$|\d+\s+\S+:\d+)
   the Cilium agent knows no backend of $1: it drops or refuses connections
 ^cpu=\d+\s.*\binsert_failed=([1-9]\d*)
-  the kernel dropped $1 packets of new flows, since another packet had taken their translation (insert_failed): mostly two DNS requests from one socket at once, one of which is sent again after 5 s. A resolver on each node (NodeLocal DNSCache) or TCP avoids it
+  the kernel dropped $1 packets of new flows, since another packet had taken their translation (insert_failed): mostly two DNS requests from one socket at once, one of which is sent again after 5 s. NodeLocal DNSCache or TCP avoids it
 node "([^"]+)" pod cidr not assigned
   the Node $1 has no podCIDR, so that flannel gives its pods no network: kube-controller-manager gives one with --allocate-node-cidrs and --cluster-cidr (kubeadm init --pod-network-cidr)
 subnet "([^"]+)" specified in the flannel net config doesn't contain "([^"]+)" PodCIDR of the "([^"]+)" node
@@ -43,7 +46,7 @@ node IP: "([^"]+)" not found in the host's network interfaces
 failed to add vxlanRoute \((\S+) -> \S+?\): ([a-z ]*[a-z])
   flannel cannot write the route to $1 ($2), so that its pods are not reached from this node: ip addr shows whether flannel.1 is up and has an address of the podCIDR of this node
 lookup (\S+) on (\S+:53): no such host
-  $2 answers, and knows no name $1: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service
+  $2 answers, and knows no name $1${unknownName}
 ^\d+: (flannel\.\d+|flannel-wg|vxlan\.calico|wireguard\.cali|cilium_vxlan|antrea-tun0)\S*: <(?![^>]*\bUP\b)[^>]*>
   $1 is down, through which packets go to pods of other nodes: the network plugin sets it up when it starts, and its log on this node says why it did not
 ^(\S+)\s+NotReady\S*\s+\S+\s+\w+\s+v\d
@@ -65,7 +68,7 @@ plugin/(?:errors|loop)?.*\bno next plugin found
 (?:Using interface with name \S+ and address |public-ip[=:]\s*"?)(10\.0\.[2-5]\.15)\b|\b(10\.0\.[2-5]\.15)\b.*\bflannel|\bvxlan id \d+ local (10\.0\.[2-5]\.15)\b
   the network plugin takes $1$2$3 for the address of a node, which each machine of VirtualBox has behind its NAT: pods of other nodes are not reached. --iface of flannel, or IP_AUTODETECTION_METHOD of calico, must name the interface by which nodes reach each other
 \bkubernetes\s+(10\.0\.[2-5]\.15):\d+
-  the API server is announced at $1, which each machine of VirtualBox has behind its NAT: on other nodes its Service leads to the node itself. --advertise-address of kube-apiserver (kubeadm init --apiserver-advertise-address) must be an address by which nodes reach each other
+  the API server is announced at $1, which each machine of VirtualBox has behind its NAT: on other nodes its Service leads to the node itself. --advertise-address of kube-apiserver must be an address by which nodes reach each other
 [Ss]ervice "?([\w.-]+/[\w.-]+)"? does not have any active [Ee]ndpoint
   $1 has no ready endpoint, as the ingress controller says, which answers 503: no pod that its selector matches is ready (kubectl get pods --show-labels)
 (?:[Ee]rror (?:getting|obtaining) (?:Endpoints for )?Service|service) "?([\w.-]+/[\w.-]+)"?.*? (?:no object matching key|was not found|does not exist)
@@ -85,11 +88,11 @@ connect\(\) failed \(111: Connection refused\) while connecting to upstream.*? u
 connect\(\) failed \(113: .*?\) while connecting to upstream.*? upstream: "\w+://((?!127\.)[\d.]+:\d+)
   nginx does not reach $1, an endpoint, and is told "no route to host": a firewall refuses what goes to the pod (REJECT, as firewalld writes it, on the node of nginx or on that of the pod), or the pod is gone
 upstream timed out \(110: .*?\) while connecting to upstream.*? upstream: "\w+://((?!127\.)[\d.]+:\d+)
-  nginx gets no answer from $1, an endpoint: packets to the pod or its answers are lost, between nodes by the network plugin or a firewall, or by a NetworkPolicy. The same request from the node of the pod, and from that of nginx, shows which
+  nginx gets no answer from $1, an endpoint: packets to the pod or its answers are lost, between nodes by the network plugin or a firewall, or by a NetworkPolicy
 failed to ensure load balancer(?: for service ([\w./-]+))?: (.+?)[\s"'\`]*$
   the cloud gives the Service $1 no load balancer, which kube-proxy never does: $2
 didn't have free ports for the requested pod ports
-  a pod is not placed, since another pod has the port of the node that it asks for (hostPort). Those named svclb-… are of ServiceLB of k3s, and ask for the ports of their Service: two Services of type LoadBalancer cannot have one port, such as 80 and 443 of traefik
+  a pod is not placed, since another pod has the port of the node that it asks for (hostPort). Those named svclb-… are of ServiceLB of k3s: two Services of type LoadBalancer cannot have one port, such as 80 and 443 of traefik
 write to '(127\.[\d.]+)': Connection refused
   the resolv.conf of a pod names $1, which is the pod itself and not the resolver of the node: resolvConf of kubelet must name a file with other servers (/run/systemd/resolve/resolv.conf)
 no available IPs|can't satisfy the requested IP|"?([\d.]+)"? is not allowed in (?:config|any pool)
@@ -103,7 +106,7 @@ x509: certificate is valid for (.+?), not ([\w.:-]+)
 Invalid value: "?([\w.]+?)"?: (?:failed to allocate (?:\w+ )?(?:IP|port) \S+: )?provided (IP|port) is (already allocated|not in the valid range[^"\\]*)
   the API server refuses the Service, since the $2 that it asks for ($1) is $3
 failed calling webhook .*?Post "?https://([\w-]+)\.([\w-]+)\.svc[:/].*?: (context deadline exceeded|net/http: request canceled|dial tcp \S+ i/o timeout)
-  the API server gets no answer from the pods of $2/$1 ($3): it connects from the control plane, at the port of the pods and not at that of the Service. A firewall between control plane and nodes, or a control plane outside of the network of pods, stops it
+  the API server gets no answer from the pods of $2/$1 ($3): it connects from the control plane, at the port of the pods and not at that of the Service. A firewall, or a control plane outside of the network of pods, stops it
 UDP: bad checksum\. From ([\d.]+):\d+ to ([\d.]+):(?:8472|4789)\b
   $2 drops packets of VXLAN from $1, since their checksum of UDP is wrong: ethtool -K flannel.1 tx-checksum-ip-generic off (or of vxlan.calico) avoids it, and kube-proxy 1.16.13, 1.17.9 and 1.18.6 mended one cause
 failed to assign an IP address to container
@@ -163,7 +166,7 @@ clusterCIDR not specified, unable to distinguish
 \b(\w+_cache): neighbor table overflow
   the kernel has no place for more neighbors ($1) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes
 is forbidden: User "(system:[^"]+)" cannot (\w+) resource "(services|endpoints|endpointslices|nodes|pods|namespaces)"
-  the API server does not let $1 $2 $3, so that the program does not follow them: of kube-proxy the rules are those of before, DNS does not know the names of Services, a network plugin does not connect the pods of its node. Its ClusterRole, or what binds it, is missing or older than the program
+  the API server does not let $1 $2 $3, so that the program does not follow them: of kube-proxy the rules are those of before, DNS does not know the names of Services, a network plugin does not connect the pods of its node. Its ClusterRole, or what binds it, is missing or too old
 Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?no endpoints available for service "?(?:https?:)?([\w-]+)
   $1/$2 has no ready endpoint, and the API server finds none to connect to: no pod that its selector matches is ready
 ^(?!.*\.svc\b).*no endpoints available for service "?(?:https?:)?([\w-]+)
@@ -173,41 +176,39 @@ Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?no endpoints available for service "?(
 \breply from unexpected source: (\S+)#\d+, expected (\S+)#\d+
   ${untranslatedText('$1', '$2')}
 "reason":"notOwner".*?"service":"([^"]+)"
-  the speaker of MetalLB on one node withdraws $1 (notOwner): another node announces it (the event nodeAssigned of kubectl describe svc says which), or none may. With externalTrafficPolicy Local that is a node with a ready endpoint, and nodeSelectors of the L2Advertisement and the label exclude-from-external-load-balancers leave others out
+  the speaker of MetalLB on one node withdraws $1 (notOwner): another node announces it (the event nodeAssigned of kubectl describe svc), or none may: with externalTrafficPolicy Local one with a ready endpoint, and nodeSelectors of the L2Advertisement and the label exclude-from-external-load-balancers leave others out
 NAT: 1st level lookup addr=[\da-f]{8} port=(3[0-2]\d{3})\b.*\bnodeport miss\b
-  Calico's eBPF mode has no node port $1 where a packet asks for it ("nodeport miss"): its tables lack the Service, or the address is none at which the node serves node ports. calico-node -bpf nat dump in the pod of that node shows what it has
+  Calico's eBPF mode has no node port $1 where a packet asks for it ("nodeport miss"): its tables lack the Service, or the node does not serve it at that address (calico-node -bpf nat dump)
 ^([\d.]+|[\da-f:]+) port (\d+) proto \d+ id \d+ count 0 local 0\b
   the rules of Calico's eBPF mode have no backend for $1, port $2, on this node (count 0): it drops or refuses connections. If the Service has ready endpoints, calico-node does not follow the API server, and its log says why
 ^(?:[\da-f]{8}-\S+\s+\S+\s+)?(?:tcp|udp|sctp)\s+([\d.]+:\d+)\s*(?:$|(?:tcp|udp|sctp)\s|[\da-f]{8}-|\S*[$#] )
   a load balancer of OVN has no backend for $1 (ovn-nbctl lb-list): OVN-Kubernetes, which serves Services there in place of kube-proxy, knows no endpoint for it, or, of a Local policy, none on that node
 ^\d+: kube-tunnel-if\S*: <(?![^>]*\bUP\b)[^>]*>
-  kube-tunnel-if of a pod is down, to which kube-router sends what comes for an external IP with DSR (kube-router.io/service.dsr): the pod drops these packets. kube-router sets it up when the pod starts, by the socket of its container runtime, and its log on that node says why it did not
+  kube-tunnel-if of a pod is down, to which kube-router sends what comes for an external IP with DSR (kube-router.io/service.dsr): the pod drops these packets. The log of kube-router on that node says why it did not set it up
 [Tt]he (?:Endpoints|EndpointSlice) "?([\w.-]+)"? is invalid: .*?Invalid value: "?([^"\s]+?)"?: (m[au][\w ]*\w)
   the API server refuses the endpoints $1, since $2 $3: without them the Service has no endpoint. Programs of a node are asked at its own address, and must listen there
 \[ip6?tables(?:-\w+)*\] <defunct>
   an iptables that kube-proxy started has ended, and the program that started it takes no notice (<defunct>): if that is kube-proxy, it hangs and writes no rules until it is started again
 \biptables (?:-t filter )?(?:-D|--delete) KUBE-FORWARD\b.*\bINVALID\b|\b(?:[Rr]emov|[Dd]elet|[Dd]isabl)\w*\b[^.]{0,80}\bINVALID\b[^.]{0,80}\b(?:works?|solv\w+|fix\w*|helps?|resolv\w+)\b
-  the text takes away the rule of KUBE-FORWARD that drops INVALID packets: where that helps, answers take another way than the requests (asymmetric routes), so that this node does not know the connection. Route both by one node, or set net.netfilter.nf_conntrack_tcp_be_liberal to 1, with which kube-proxy 1.29 and later leave the rule out
+  the text takes away the rule of KUBE-FORWARD that drops INVALID packets: where that helps, answers take another way than the requests (asymmetric routes), so that this node does not know the connection. Route both by one node, or set net.netfilter.nf_conntrack_tcp_be_liberal to 1 (kube-proxy from 1.29 on)
 Skipped creating Hns LoadBalancer for cluster ip resources.*?clusterIP="([\d.]+)"
-  kube-proxy on a Windows node makes no load balancer for the cluster IP $1: all endpoints of the Service are about to end, or, with externalTrafficPolicy Local and kube-proxy 1.26, none is on that node. There the policy Cluster serves the cluster IP
+  kube-proxy on a Windows node makes no load balancer for the cluster IP $1: all endpoints are about to end, or, with externalTrafficPolicy Local and kube-proxy 1.26, none is on that node
 ([\d.]+)\.(3[0-2]\d{3}) > [\d.]+: sctp\b.{0,20}\[ABORT\]
-  $1 itself answers SCTP at its port $2 with ABORT: if that is a node port, no rule of the node translated it. iptables-save there shows whether it has the rules of the Service; with them, an older kernel lacks nf_conntrack_proto_sctp or nf_nat_proto_sctp
-(\S+) > (\S+): sctp\b.*\[INIT ACK\].*\b\1 > \2: sctp\b.*\[INIT ACK\]
-  $1 sends its INIT ACK to $2 again and again: it is dropped on the way to the client, or the answer to it is. A rule that drops INVALID packets in FORWARD, as network plugins have it, does so where conntrack does not know the association (its counter grows; a module for SCTP is missing, or the first packet took another way)
+  $1 itself answers SCTP at its port $2 with ABORT: if that is a node port, no rule translated it: the node lacks the rules of the Service (iptables-save), or its kernel nf_conntrack_proto_sctp or nf_nat_proto_sctp
 BPF dataplane mode enabled but not supported by the kernel
-  Calico has switched its eBPF mode off, which the kernel of the node does not support: without kube-proxy beside it nobody serves Services there. Run kube-proxy, or a newer kernel
+  Calico has switched its eBPF mode off, which needs a newer kernel: without kube-proxy beside it nobody serves Services there
 (\S+) in \w+ has incorrect IP version \(service ([\w./-]+)\)
-  kube-proxy leaves out $1 of $2, which is of a family of addresses that it does not serve: it runs for one family alone (nodes, networks of pods and Service ranges need both; up to 1.20 the feature gate IPv6DualStack, too)
+  kube-proxy leaves out $1 of $2, since it runs for the other family of addresses alone (nodes, networks of pods and Service ranges need both; up to 1.20 the feature gate IPv6DualStack, too)
 TopologyAwareHintsDisabled\b.*?\b((?:Insufficient|Unable|Nodes|No) [\w ]*\w)
-  the controller of EndpointSlices gives no topology hints ($1), so that connections go to endpoints of all zones: nodes need the label topology.kubernetes.io/zone, and each zone enough endpoints (kubectl get nodes -L topology.kubernetes.io/zone)
+  the controller of EndpointSlices gives no topology hints ($1), so that connections go to endpoints of all zones: nodes need the label topology.kubernetes.io/zone, and each zone enough endpoints
 \b(?:fwmark:|FwMark ?=|not from all fwmark) (0x[\da-f]*[89a-f][\da-f]{3})\b
-  what has the mark $1 (as WireGuard gives to packets of its tunnel) has the bit 0x8000, too, whose packets KUBE-FIREWALL of kubelet drops where it has a rule for that mark (kubelet up to 1.26): give WireGuard another mark (FwMark)
+  the mark $1 (as WireGuard gives to packets of its tunnel) has the bit 0x8000, whose packets KUBE-FIREWALL drops (kubelet up to 1.26): give WireGuard another one (FwMark)
 \bIP (?!\S+ > \S+: ICMP time)\S+ > (\S+?): ICMP echo request.*?\bIP (\S+) > \S+: ICMP time exceeded in-transit
-  $2 answers that what is sent to $1 has been on its way for too long (time exceeded): unless the client is traceroute, packets go round between $2 and a router, as no route or rule of $2 leads to the pod (ip route get $1, ip rule)
+  $2 answers that what is sent to $1 has been on its way for too long: unless the client is traceroute, packets go round between $2 and a router, as no route or rule of it leads to the pod (ip route get $1, ip rule)
 Address(?: \d+)?:\s+(\S+?)[:#]53\b.{0,40}\*\* server can't find (\S+): NXDOMAIN
-  $1 answers, and knows no name $2: packets reach DNS, and the name, its namespace or the search domains of the client are not those of a Service
+  $1 answers, and knows no name $2${unknownName}
 Address(?: \d+)?:\s+(\S+?)[:#]53\b.{0,40}\*\* server can't find (\S+): (?:SERVFAIL|REFUSED)
-  $1 answers that it cannot resolve $2: packets reach DNS, so that no rule of its Service is the cause. CoreDNS does not reach the API server, or the servers that it forwards to, as its log says
+  $1 answers that it cannot resolve $2: packets reach DNS, and CoreDNS does not reach the API server or the servers that it forwards to, as its log says
 `);
 
 /** A rule of a dump, of which there may be a million. */
