@@ -1,4 +1,5 @@
 import type {Finding} from './finding.ts';
+import type {Family} from './address.ts';
 import type {Vxlan} from './node/node-facts.ts';
 import type {NodeReport} from './report.ts';
 import type {Problem} from './snapshot.ts';
@@ -48,12 +49,13 @@ export interface PodWay {
   readonly tunnel: Vxlan | null;
   /** All VXLANs that are up. */
   readonly vxlans: readonly Vxlan[];
-  /** Where packets of IPv4 from its pods go to, and where it takes such; left out where no gateways lead to all other nodes. */
-  readonly routed?: RoutedPods;
+  /** By family, where packets from its pods go to, and where it takes such; left out where no gateways lead to all other nodes. */
+  readonly routed?: readonly RoutedPods[];
 }
 
 /** Of a node whose packets to pods of others go to a gateway each: what is not as on most nodes. */
 interface RoutedPods {
+  readonly family: Family;
   /** By node, where the gateway is another address than the node's own. */
   readonly gateways: ReadonlyMap<string, string>;
   /** Interfaces with strict reverse path filtering, by their addresses. */
@@ -64,6 +66,8 @@ interface RoutedPods {
   readonly usual: string;
   /** By node, where another interface than the usual one leads to its pods. */
   readonly devices: ReadonlyMap<string, string>;
+  /** By node, the gateway on another link than the usual one, unless it is told already. */
+  readonly strays: ReadonlyMap<string, {readonly gateway: string; readonly dev: string}>;
 }
 
 /** What is kept of a node after its dumps are dropped. */

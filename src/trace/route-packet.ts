@@ -119,9 +119,8 @@ function comeIn(route: Route, sent: ChainResult): readonly ChainResult[] {
   const {packet} = sent;
   const {connection} = packet;
   const source = sourceBehind({...packet, outInterface: 'lo'}, route.environment);
-  const answered = connection?.direction === 'reply' && connection.rewritten ? connection.first : null;
-  const of = answered === null ? {} : {source: answered.destination, sourcePort: answered.port};
-  const translated = source === null ? of : {source, sourceBefore: packet.source};
+  const asked = connection?.direction === 'reply' && connection.rewritten ? {sourcePort: connection.first.port} : {};
+  const translated = source === null ? {} : {source, sourceBefore: packet.source, ...asked};
   const onLoopback = {...sent, packet: {...packet, ...translated, inInterface: 'lo', outInterface: null}};
   return pass(route, 'input', pass(route, 'prerouting', [onLoopback], isNoNat), isNoNat);
 }

@@ -137,6 +137,14 @@ test('in iptables mode, a rule of KUBE-FORWARD that drops packets to one endpoin
   expect(all.map(text => text.slice(0, 11))).toEqual(['error ST303']);
 });
 
+test('in iptables mode, a rule of KUBE-FORWARD that drops what some clients send is an info that names their range', () => {
+  const rule = withRule('filter', '-A KUBE-FORWARD -s 203.0.113.0/24 -j DROP');
+  expect(found(iptables, 'iptables-save', rule)).toEqual([]);
+  const nodes = iptables.nodes.map(node => withFiles(node, {'iptables-save': rule(node.read('iptables-save')?.toString() ?? '')}));
+  const texts = findingsOf({...iptables, nodes}).map(({severity, code, message}) => `${severity} ${code} ${message}`);
+  expect(texts).toContainEqual(expect.stringMatching(/^info ST216 a rule in filter\/KUBE-FORWARD .* 203\.0\.113\.0\/24 /));
+});
+
 const ipvs = cluster('ipvs');
 
 test('in IPVS mode, a rule of KUBE-MARK-MASQ that names the last Service is an error', () => {

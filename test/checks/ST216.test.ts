@@ -127,7 +127,7 @@ test('an unexpected base rule that affects no packet is an info', async () => {
   expect(given.newFindings()).toEqual([
     {
       ...{code: 'ST216', severity: 'info', ...place},
-      message: containing('a rule of filter/KUBE-FORWARD was not written by kube-proxy'),
+      message: containing('a rule in filter/KUBE-FORWARD is not one that kube-proxy would have written'),
       actual: [dump.evidence('"mine"')],
     },
   ]);

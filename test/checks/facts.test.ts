@@ -146,6 +146,10 @@ const podLinks = (flags: readonly string[], ...routes: readonly object[]): Given
 });
 const gateway = {dst: 'default', gateway: '172.18.0.1', dev: 'eth0'};
 const onUplink = podLinks([], ...['10.244.11.4', '10.244.11.5'].map(dst => ({dst, dev: 'eth0'})), gateway);
+const podInTable = (dst: string): Given => ({
+  ...podLinks([], {dst: '10.244.11.4', dev: 'veth9'}, {dst: '10.244.11.5', dev: 'veth5'}, {dst, dev: 'wt0', table: '7120'}, gateway),
+  rules: [{priority: 104, src: 'all', table: '7120'}],
+});
 const podByWire = (route: object): Given => {
   const {links = [], ...given} = podLinks([], {dst: '10.244.11.5', dev: 'veth9'}, route, gateway);
   return {...given, links: [...links, eth0, {...eth0, ifname: 'eth1'}], change: addressOn('eth1', '192.0.2.2', 24)};
@@ -791,6 +795,15 @@ const cases: readonly Case[] = [
         {dst: '10.244.12.0/24', gateway: '172.18.0.12', dev: 'eth0'},
       ),
       'pods here have no links of their own': {routes: [{dst: '10.244.12.0/24', dev: 'eth0'}]},
+    },
+  },
+  {
+    ...{code: 'ST611', title: 'the routes of a VPN, which come before table main, hold the pods of the node too', severity: 'error'},
+    fires: podInTable('10.244.0.0/16'),
+    says: 'the rule of policy routing "104: from all lookup 7120" sends packets of',
+    silent: {
+      'they hold those of others, as in an encrypted network': podInTable('10.244.12.0/24'),
+      'no pod has a link of its own': {...podInTable('10.244.0.0/16'), links: [eth0, {...eth0, ifname: 'wt0'}]},
     },
   },
   {

@@ -228,6 +228,15 @@ export const conditions: readonly Scenario[] = [
     ),
     ...decided,
   },
+  {
+    name: 'vpn-takes-the-pods',
+    load: [uplink(['address add 100.92.0.1/16 dev eth1', 'route add 10.244.11.0/24 dev eth1 table 7120', 'rule add lookup 7120 pref 104'])],
+  },
+  {
+    name: 'kube-forward-clients',
+    load: [rules('filter', '-I KUBE-FORWARD -s 203.0.113.0/24 -p tcp --dport 8080 -j DROP')],
+    ...{modes: inIptables, isIPv4Only: true, isPurpose: true},
+  },
   {name: 'own-source-ports', load: [rules('filter', '-I INPUT -i lo -p tcp --sport 1024:46000 -j DROP')]},
   {name: 'ip-rule-nodes-off-link', load: [uplink(['rule add pref 5270 lookup 52', 'route add 172.18.0.0/16 dev eth1 table 52'])]},
   // Clients outside may see another address than the one that they asked: nobody promised them cluster IPs.

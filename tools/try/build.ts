@@ -45,7 +45,7 @@ export async function tryPage(): Promise<string> {
     absWorkingDir: root,
     entryPoints: [join(import.meta.dirname, 'page.ts')],
     ...{bundle: true, write: false, metafile: true, minify: true},
-    ...{platform: 'browser', format: 'iife', target: 'es2023', charset: 'ascii', legalComments: 'none', logLevel: 'warning'},
+    ...{platform: 'browser', format: 'iife', target: 'es2023', charset: 'utf8', legalComments: 'none', logLevel: 'warning'},
     alias: {'node:crypto': standIns, '@oclif/core': standIns, 'js-yaml': standIns},
     plugins: [
       {
@@ -109,11 +109,11 @@ Nothing leaves this page: the browser forbids it to connect to anything, and it 
 function exampleRules(): string {
   const dump = readFileSync(join(root, 'test/fixtures/captures/faults/skewed-balance/nodes/node-a/iptables-save'), 'utf8');
   const left =
-    /--comment ".*?(?:infra\/|default\/|shop\/(?:both-local|empty-lb|external-ips|internal-local|leaving|half-leaving|lb-cluster|lb-local|lb-no-nodeport|lb-pending|lb-ranges|manual|nodal|nodeport-local|sleepy-published|sticky|unnamed-port|zonal)\b)/;
+    /--comment ".*?(?:infra\/|default\/|shop\/(?:both-local|empty-lb|external-ips|internal-local|leaving|half-leaving|lb-cluster|lb-local|lb-no-nodeport|lb-pending|lb-ranges|manual|nodal|nodeport-local|sleepy|sticky|unnamed-port|zonal)\b)/;
   const lines = dump
     .slice(dump.indexOf('*filter'))
     .split('\n')
-    .filter(line => !line.startsWith('#') && !left.test(line));
+    .filter(line => !/^#|KUBE-PROXY-CANARY/.test(line) && !left.test(line));
   const ofServices = /KUBE-(?:SVC|SVL|SEP|EXT|FW)-\w+/g;
   const ofLeftOut = /^(?::|-A KUBE-EXT-)/;
   const named = new Set(lines.flatMap(line => (ofLeftOut.test(line) ? [] : (line.match(ofServices) ?? []))));

@@ -75,7 +75,13 @@ function iptablesLayout(
     analyzeBaseRules: ({byPort, unexpected, rest}) => {
       const differing = new Set([...byPort.keys(), ...compared.changed.keys()]);
       const unnamed = unexpected.filter(({rule}) => nameOf(rule) === '').map(({rule}) => rule);
-      return analyzeBaseRules({expected, actual, differences: rest, unnamed, differing, senders});
+      const [ofForward, left] = partition(rest, ({rule: {table, chain}}) => table === 'filter' && chain === 'KUBE-FORWARD');
+      const added = ofForward.every(({kind}) => kind === 'extra') ? ofForward.map(({rule}) => rule) : [];
+      const differences = added.length > 0 ? left : rest;
+      return [
+        ...analyzeBaseRules({expected, actual, differences, unnamed, differing, senders}),
+        ...(added.length > 0 ? [ofForwardChain(analyzeUnexpectedRules({expected, view: actual, rules: added, senders}))] : []),
+      ];
     },
     besideThirdParty: baseRules => {
       // Without one of the tables the outcome of a packet is unknown.
@@ -110,6 +116,12 @@ function iptablesLayout(
       return withMisnamed(misnamed, symptoms);
     },
   };
+}
+
+/** Rules that lose packets where all that is forwarded passes: one that accepts lets pass what should be refused. */
+function ofForwardChain(symptom: Symptom): Symptom {
+  const blocks = symptom.severity === 'error' && !symptom.actual.every(({text}) => text.endsWith(' -j ACCEPT'));
+  return blocks ? {...symptom, kind: 'forward-blocked'} : symptom;
 }
 
 /** The Service port that a rule of the node names, or the hash of its chain; empty for a rule of none. */

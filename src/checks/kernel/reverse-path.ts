@@ -1,4 +1,4 @@
-import {bitsOf, type Address, contains, type Family, familyOf, parseAddress, type parseCidr} from '../../model/address.ts';
+import {bitsOf, type Address, contains, families, type Family, familyOf, parseAddress, type parseCidr} from '../../model/address.ts';
 import {isSame, type NetworkFacts, routeOf} from '../../model/node/node-facts.ts';
 import {
   homeLink,
@@ -20,7 +20,7 @@ import type {PodWay} from '../../model/node-result.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check-types.ts';
 import {run} from '../commands/commands.ts';
-import {entriesOnNode, interfaceSwitch, podAddresses, podsHere, routesToPods} from './node-paths.ts';
+import {entriesOnNode, interfaceSwitch, podAddresses, podsBehindStrangers, podsHere, routesToPods} from './node-paths.ts';
 import {firstElsewhere, misroutedPackets, outsideIn} from './policy-routes.ts';
 
 /** Packets that the kernel drops by their way back, or whose answers leave by another interface, and what shows or ends that on the node. */
@@ -67,45 +67,56 @@ function lostBeside(context: NodeCheckContext, uplink: Uplink): Asymmetric | nul
   return null;
 }
 
-/** Where packets between pods of a node and those of others go and come from; undefined where no gateways lead to all of them. */
-export function routedPods(context: NodeCheckContext): PodWay['routed'] {
+/** Where packets between pods of a node and those of others go and come from; null where no gateways lead to all of them. */
+export function routedPods(context: NodeCheckContext, family: Family): NonNullable<PodWay['routed']>[number] | null {
   const {facts, api} = context;
-  const uplink = uplinkOf(context, 'IPv4');
+  const uplink = uplinkOf(context, family);
   const ways = groupBy(
-    routesToPods(context, 'IPv4').filter(({node}) => node !== facts.name),
+    routesToPods(context, family).filter(({node}) => node !== facts.name),
     ({node}) => node,
   );
-  const others = [...podAddresses(context, 'IPv4')].filter(([node, pods]) => node !== facts.name && pods.length > 0);
-  if (uplink === null || ways.length === 0 || ways.length < others.length) return undefined;
+  const others = [...podAddresses(context, family)].filter(([node, pods]) => node !== facts.name && pods.length > 0);
+  if (uplink === null || ways.length === 0 || ways.length < others.length) return null;
   const [gateways, devices] = [new Map<string, string>(), new Map<string, string>()];
+  const strays = new Map<string, {readonly gateway: string; readonly dev: string}>();
+  const isTold = (name: string): boolean => podsBehindStrangers(context, family).some(({node}) => node === name);
   for (const [first, ...rest] of ways) {
-    if (first?.route.kind !== 'unicast' || rest.some(({route}) => !isSame(route, first.route))) return undefined;
+    if (first?.route.kind !== 'unicast' || rest.some(({route}) => !isSame(route, first.route))) return null;
     const {node, route} = first;
-    if (route.gateway === null || !isOfMany(facts.network, route.dev)) return undefined;
+    const {gateway, dev} = route;
+    if (gateway === null || !isOfMany(facts.network, dev)) return null;
+    if (dev !== uplink.dev && !gateway.startsWith('fe80:') && !isTold(node)) strays.set(node, {gateway, dev});
     const object = nodeObject(api, node);
-    if (object === undefined || !internalIPs(object).includes(route.gateway)) gateways.set(node, route.gateway);
-    if (route.dev !== uplink.dev) devices.set(node, route.dev);
+    if (object === undefined || !internalIPs(object).includes(gateway)) gateways.set(node, gateway);
+    if (dev !== uplink.dev) devices.set(node, dev);
   }
   const strict = new Map(
     (facts.onLink ?? []).flatMap(({name, network}) => {
       const [address = ''] = network.split('/');
-      return familyOf(address) === 'IPv4' && isReversePathStrict(facts.network, name) ? [[address, name]] : [];
+      return familyOf(address) === family && family === 'IPv4' && isReversePathStrict(facts.network, name) ? [[address, name]] : [];
     }),
   );
-  const own = facts.addresses.filter(text => familyOf(text) === 'IPv4' && text !== uplink.own.text);
-  return {gateways, devices, strict, own: uplink.own.text, others: own, usual: uplink.dev};
+  const own = facts.addresses.filter(text => familyOf(text) === family && text !== uplink.own.text);
+  return {family, gateways, devices, strays, strict, own: uplink.own.text, others: own, usual: uplink.dev};
 }
 
 /** Nodes that send what is for pods of others to a gateway on another link that these do not have, while they send straight back. */
 export function* strayBetween(ways: readonly PodWay[]): Iterable<Observation> {
-  const routed = new Map(ways.flatMap(({node, routed: own}) => (own === undefined ? [] : [[node, own]])));
-  for (const [node, {gateways, devices}] of routed)
-    for (const [name, gateway] of gateways) {
-      const [dev, there] = [devices.get(name), routed.get(name)];
-      if (dev === undefined || there === undefined || there.others.includes(gateway) || there.gateways.has(node)) continue;
+  for (const family of families) yield* strayIn(routedIn(ways, family), family);
+}
+
+function routedIn(ways: readonly PodWay[], family: Family) {
+  return new Map(ways.flatMap(({node, routed = []}) => routed.flatMap(own => (own.family === family ? [[node, own] as const] : []))));
+}
+
+function* strayIn(routed: ReturnType<typeof routedIn>, family: Family): Iterable<Observation> {
+  for (const [node, {strays}] of routed)
+    for (const [name, {gateway, dev}] of strays) {
+      const there = routed.get(name);
+      if (there === undefined || [there.own, ...there.others].includes(gateway) || there.gateways.has(node)) continue;
       yield {
         node,
-        family: 'IPv4',
+        family,
         severity: 'warning',
         message: `packets for endpoints on ${name} go to ${gateway} by ${dev}, which ${name} does not have, while ${name} sends what is for pods here straight to this node: what Services send there may not arrive.`,
         ...run(commandLine`ip route show dev ${dev}`, commandLine`ip neighbour show ${gateway}`),
@@ -115,7 +126,7 @@ export function* strayBetween(ways: readonly PodWay[]): Iterable<Observation> {
 
 /** Nodes that drop what pods of others send, because another interface than the one by which it arrives leads back to these. */
 export function* droppedBetween(ways: readonly PodWay[]): Iterable<Observation> {
-  const routed = new Map(ways.flatMap(({node, routed: own}) => (own === undefined ? [] : [[node, own]])));
+  const routed = routedIn(ways, 'IPv4');
   for (const [node, {strict, own, usual, devices}] of routed) {
     const lost = [...(strict.size === 0 ? [] : routed)].flatMap(([name, {gateways}]) => {
       const dev = name === node ? undefined : strict.get(gateways.get(node) ?? own);

@@ -1,3 +1,4 @@
+import {families} from '../../model/address.ts';
 import type {PodWay} from '../../model/node-result.ts';
 import {vxlansUp} from '../../model/node/node-facts.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
@@ -45,6 +46,6 @@ export function podWay(context: NodeCheckContext): PodWay | null {
   const elsewhere = [...pods].find(([name, own]) => name !== node && own.length > 0 && !astray.has(name))?.[1][0];
   const [out, own] = [elsewhere, pods.get(node)?.[0]].map(pod => mtuTo(pod?.address.text));
   if (!out) return null;
-  const routed = routedPods(context);
+  const routed = families.flatMap(each => routedPods(context, each) ?? []);
   return {...out, ...(own && own.mtu < out.mtu ? {...own, tunnel: out.tunnel} : {}), routed};
 }

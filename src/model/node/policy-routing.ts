@@ -50,8 +50,10 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   if (route.kind === 'local') return {way: 'to the node itself', instead: usual.dev, rule: cause()};
   if (route.kind !== 'unicast' || isSame(route, usual) || !(leadsToPods(facts, family, usual) || asksForAll(facts, route))) return null;
   const rule = cause();
+  const isOut = usual.dev !== facts.primaryInterface && podsBehind(network, usual.dev) && !podsBehind(network, route.dev);
   const isAway =
     isDefaultWay(network, route, family, query) ||
+    (isOut && usual.gateway === null && isPodHere(facts, destination)) ||
     (asksForAll(facts, route) && (isByDefaultOf(network, rule, destination) || isOffLink(facts, destination, usual, route)));
   if (!isAway) return null;
   // Branch interfaces of AWS send what pods of theirs send to a gateway of their own, which leads back to each pod.
@@ -456,7 +458,7 @@ export function strayGateway(facts: NodeFacts, there: NodeFacts, address: Addres
   const {network, primaryInterface, hostIPs} = facts;
   const route = routeOfServices(facts, address);
   if (route.kind !== 'unicast' || route.gateway === null || route.dev === primaryInterface || !isOfMany(network, route.dev)) return null;
-  const isNear = there.hostIPs.some(text => isOnUplink(facts, parseAddress(text)));
+  const isNear = !route.gateway.startsWith('fe80:') && there.hostIPs.some(text => isOnUplink(facts, parseAddress(text)));
   if (!isNear || !there.allAddresses || there.addresses.includes(route.gateway) || isDefaultWay(network, route, address.family))
     return null;
   const leadsBack = ({to, hops}: Route): boolean => to.prefix > 0 && hops.some(({gateway}) => hostIPs.includes(gateway ?? ''));
