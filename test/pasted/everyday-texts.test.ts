@@ -19,7 +19,7 @@ describe('a client', () => {
   });
 
   test('that does not reach a load balancer of Docker Desktop is told that nothing leads there', () => {
-    const balancer = lists + 'echo   LoadBalancer   10.96.4.1   172.19.0.9   80:31602/TCP   4m\n';
+    const balancer = `${lists}echo   LoadBalancer   10.96.4.1   172.19.0.9   80:31602/TCP   4m\n`;
     const node = (kernel: string) =>
       'NAME  STATUS  ROLES  AGE  VERSION  INTERNAL-IP  EXTERNAL-IP  OS-IMAGE  KERNEL-VERSION\n' +
       `c1  Ready  control-plane  3d  v1.31.0  172.19.0.2  <none>  Debian GNU/Linux 12  ${kernel}\n`;
