@@ -35,6 +35,8 @@ export async function startAgent({bundle, node, kubeconfig, args}: AgentPlace): 
     // On a machine with much to do it takes longer to end than the five seconds after which execa kills it.
     forceKillAfterDelay: false,
   });
+  let hasEnded = false;
+  void running.then(() => (hasEnded = true));
   const port = await new Promise<string>((resolve, reject) => {
     let said = '';
     running.stderr.on('data', (part: Buffer) => {
@@ -51,7 +53,16 @@ export async function startAgent({bundle, node, kubeconfig, args}: AgentPlace): 
     const [answer] = (await once(asked, 'response')) as [http.IncomingMessage];
     return {status: answer.statusCode ?? 0, text: await text(answer)};
   };
-  while ((await page('/readyz')).status !== 200) await new Promise(resolve => setTimeout(resolve, 100));
+  // An agent that starts on a busy machine may reset a connection.
+  const isReady = async () => {
+    try {
+      return (await page('/readyz')).status === 200;
+    } catch (error) {
+      if (hasEnded) throw error;
+      return false;
+    }
+  };
+  while (!(await isReady())) await new Promise(resolve => setTimeout(resolve, 100));
   return {
     ...{page, port: Number(port)},
     async [Symbol.asyncDispose]() {
