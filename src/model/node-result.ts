@@ -54,7 +54,7 @@ export interface PodWay {
 }
 
 /** Of a node whose packets to pods of others go to a gateway each: what is not as on most nodes. */
-interface RoutedPods {
+export interface RoutedPods {
   readonly family: Family;
   /** By node, where the gateway is another address than the node's own. */
   readonly gateways: ReadonlyMap<string, string>;

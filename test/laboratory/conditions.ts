@@ -200,7 +200,7 @@ export const conditions: readonly Scenario[] = [
     name: 'vpn-takes-some-pods',
     load: [uplink(['address add 10.8.0.2/24 dev eth1', 'route add 10.244.12.0/25 via 10.8.0.1'])],
   },
-  // A pod whose own route leads out, and pods of another node behind a gateway that knows nothing of them.
+  // A pod whose own route leads out, and pods of another node behind a gateway without a route to them.
   {name: 'pod-by-second-link', load: secondLinkOfClient(['ip route replace 10.244.11.4 dev eth1'])},
   {
     name: 'pod-by-table-of-its-own',

@@ -324,8 +324,7 @@ export function podsHere(facts: NodeFacts, family: Family): Intervals {
 /** What rules of policy routing may ask. */
 export function routeQuery({mark, tos, source, origin, inInterface, protocol, sourcePort, port}: Packet): RouteQuery {
   const iif = origin === 'node' ? 'lo' : inInterface;
-  const known = {tos, sourcePort, iif: iif ?? undefined};
-  return {mark, source, protocol, port, ...known};
+  return {mark, tos, source, sourcePort, protocol, port, iif: iif ?? undefined};
 }
 
 /** One packet walked through the expected and through the actual rules. */

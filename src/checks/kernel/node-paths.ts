@@ -285,9 +285,9 @@ export function podsAstray(context: NodeCheckContext, family: Family): readonly 
 }
 
 /**
- * Endpoints of this node to which packets take the default gateway, or leave by the interface of the node's address or by another wire, while
- * pods here have interfaces of their own. Tables for packets by some interface may name those whose network asks the gateway for them, such as pods with a
- * security group of AWS.
+ * Endpoints of this node to which packets take the default gateway, or leave by the interface of the node's address or by another wire,
+ * while pods here have interfaces of their own. Tables for packets by some interface may name those whose network asks the gateway for
+ * them, such as pods with a security group of AWS.
  */
 export function podsWithoutRoute(
   context: NodeCheckContext,

@@ -16,7 +16,8 @@ import {hasExternalEntry} from '../../model/service-port.ts';
 import {internalIPs, nodeObject} from '../../expect/api-index.ts';
 import type {Observation} from '../../model/finding.ts';
 import {groupBy} from '../../model/lists.ts';
-import type {PodWay} from '../../model/node-result.ts';
+import {onceAsked} from '../../model/once.ts';
+import type {PodWay, RoutedPods} from '../../model/node-result.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check-types.ts';
 import {run} from '../commands/commands.ts';
@@ -68,7 +69,7 @@ function lostBeside(context: NodeCheckContext, uplink: Uplink): Asymmetric | nul
 }
 
 /** Where packets between pods of a node and those of others go and come from; null where no gateways lead to all of them. */
-export function routedPods(context: NodeCheckContext, family: Family): NonNullable<PodWay['routed']>[number] | null {
+export function routedPods(context: NodeCheckContext, family: Family): RoutedPods | null {
   const {facts, api} = context;
   const uplink = uplinkOf(context, family);
   const ways = groupBy(
@@ -79,13 +80,13 @@ export function routedPods(context: NodeCheckContext, family: Family): NonNullab
   if (uplink === null || ways.length === 0 || ways.length < others.length) return null;
   const [gateways, devices] = [new Map<string, string>(), new Map<string, string>()];
   const strays = new Map<string, {readonly gateway: string; readonly dev: string}>();
-  const isTold = (name: string): boolean => podsBehindStrangers(context, family).some(({node}) => node === name);
+  const told = onceAsked(() => new Set(podsBehindStrangers(context, family).map(({node}) => node)));
   for (const [first, ...rest] of ways) {
     if (first?.route.kind !== 'unicast' || rest.some(({route}) => !isSame(route, first.route))) return null;
     const {node, route} = first;
     const {gateway, dev} = route;
     if (gateway === null || !isOfMany(facts.network, dev)) return null;
-    if (dev !== uplink.dev && !gateway.startsWith('fe80:') && !isTold(node)) strays.set(node, {gateway, dev});
+    if (dev !== uplink.dev && !gateway.startsWith('fe80:') && !told().has(node)) strays.set(node, {gateway, dev});
     const object = nodeObject(api, node);
     if (object === undefined || !internalIPs(object).includes(gateway)) gateways.set(node, gateway);
     if (dev !== uplink.dev) devices.set(node, dev);

@@ -1,5 +1,5 @@
 import {joinHostPort} from '../../model/address.ts';
-import {uniqueBy} from '../../model/lists.ts';
+import {groupBy, uniqueBy} from '../../model/lists.ts';
 import type {Ruleset} from '../../model/ruleset.ts';
 import {isNodePort} from '../../model/service-port.ts';
 import {someOf} from '../../model/text.ts';
@@ -102,7 +102,13 @@ export function martians(lines: readonly string[]): readonly string[] {
       ? (/ route get (\S+) from (\S+) iif (\S+)/.exec(lines[at - 1] ?? '') ?? [])
       : [];
     if (asked !== undefined)
-      return {from: by, to: asked, device: through, why: ': the way back leads to another interface, and RP', isCertain: true};
+      return {
+        from: by,
+        to: asked,
+        device: through,
+        why: `: the way back leads to another interface, ${byFilter(through)}`,
+        isCertain: true,
+      };
     if (from === to || /ll header: .*? 08 06(?:\s|$)/.test(lines[at + 1] ?? '')) return [];
     if (from !== '' && lines.some(text => text.includes(`inet ${from}/`)))
       return {
@@ -116,19 +122,20 @@ export function martians(lines: readonly string[]): readonly string[] {
     const isFar = isPrivate.test(from) && isPrivate.test(to) && networkOf(from) !== networkOf(to);
     const isOfPods = podInterface.test(device) || (isFar && !to.endsWith('.255'));
     return isOfPods
-      ? {from, to, device, isCertain: false, why: `: mostly since its route to ${from} leads to another interface, and RP`}
+      ? {from, to, device, isCertain: false, why: `: mostly since its route to ${from} leads to another interface, ${byFilter(device)}`}
       : [];
   });
-  return [...Map.groupBy(found, ({from, device}) => `${from} ${device}`).values()].flatMap(all =>
+  return groupBy(found, ({from, device}) => `${from} ${device}`).flatMap(all => {
     // What ip route get says is certain.
-    all
-      .toSorted((a, b) => Number(b.isCertain) - Number(a.isCertain))
-      .slice(0, 1)
-      .map(({from, device, why}) => {
-        const to = someOf([...new Set(all.map(one => one.to))]);
-        return `the kernel drops what ${from} sends to ${to} and comes in by ${device}${why.replace('RP', `rp_filter of ${device} or of all is not 0`)}`;
-      }),
-  );
+    const told = all.find(({isCertain}) => isCertain) ?? all[0];
+    if (told === undefined) return [];
+    const to = someOf([...new Set(all.map(one => one.to))]);
+    return `the kernel drops what ${told.from} sends to ${to} and comes in by ${told.device}${told.why}`;
+  });
+}
+
+function byFilter(device: string): string {
+  return `and rp_filter of ${device} or of all is not 0`;
 }
 
 const networkOf = (address: string): string => address.split('.', 2).join('.');

@@ -158,8 +158,7 @@ function analyzeHooks({expected, actual, differences, changesOutcomes}: LeftBase
     const texts = withEffect(what, isHarmless ? 'no traffic is affected' : loss);
     const symptom = {kind: 'services-chain-not-hooked', severity, ...texts, expected: [hook.rule], actual: closest} as const;
     const affects = hook.rule.table === 'filter' && severity === 'error' ? portsBehind(hook.rule, expected) : [];
-    const about = {variant, ...(affects.length === 0 ? {} : {affects})};
-    return {symptom: {...symptom, ...about}, explained: [hook]};
+    return {symptom: {...symptom, variant, ...(affects.length === 0 ? {} : {affects})}, explained: [hook]};
   });
 }
 
