@@ -78,6 +78,7 @@ function templates(): ReadonlyMap<string, string> {
     ['namespace', `{{- include "svc-trace.validate" . }}\n${when('.Values.namespace.create', [namespace])}`],
     ['network-policy', when('.Values.networkPolicy.enabled', policies)],
     ['agents', when('.Values.agents.enabled', without(agents, base))],
+    ['agents-cilium', when('.Values.agents.cilium', more(['cilium'], agents))],
     ['check', [...check('agents', gather, agentReports), ...check('exec', exec, execReports)].join('')],
     ['nodes-proxy', when('.Values.check.nodesProxy', more(['nodes-proxy'], byExec, 'cronjob'))],
     ['reports', when('eq .Values.check.reports "openreports"', rights) + when('eq .Values.check.reports "policyreport"', policyRights)],

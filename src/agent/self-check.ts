@@ -1,7 +1,8 @@
 import {type CountedEndpoints, countEndpoints} from './endpoint-connections.ts';
-import {nodeInfos} from '../collect/cluster/read-agent-pods.ts';
+import {nodeInfos, readCiliumSettings} from '../collect/cluster/read-agent-pods.ts';
 import type {KubeApi} from '../collect/kube/kube-api.ts';
-import type {Transport} from '../collect/node/transport.ts';
+import type {NodeInfo, Transport} from '../collect/node/transport.ts';
+import {ciliumShell} from '../collect/transports/exec.ts';
 import type {ClusterWatch} from '../collect/watch/cluster-watch.ts';
 import type {Clock} from '../run/clock.ts';
 import {DumpEvaluator} from '../run/nodes/dump-evaluator.ts';
@@ -148,9 +149,12 @@ export class SelfCheck {
   }
 
   #evaluation(diagnosis: Diagnosis, history: ServiceHistory, signal: AbortSignal): DumpEvaluator {
-    const {node, transport, timeoutMs, clock, gracePeriodMs} = this.#options;
+    const {api, node, transport, timeoutMs, clock, gracePeriodMs} = this.#options;
     const {nodes, pods} = diagnosis.api;
-    const source = {transport, nodes: nodeInfos([node], nodes ?? [], {pods, problems: []}), concurrency: 1, timeoutMs, pods, problems: []};
+    const source = {
+      ...{transport, nodes: nodeInfos([node], nodes ?? [], {pods, problems: []}), concurrency: 1, timeoutMs, pods, problems: []},
+      cilium: this.#objects?.readsCilium ? (info: NodeInfo) => ciliumShell(api, info) : undefined,
+    };
     const find = async () => source;
     const progress = {say: () => {}, note: () => {}, close: () => {}};
     return new DumpEvaluator(source, diagnosis, {signal, clock, find, progress, gracePeriodMs, states: () => history.states});
@@ -164,6 +168,7 @@ export class SelfCheck {
     const read = await readNodeObjects(api, node);
     const {nodes, pods, configMaps, serviceCIDRs} = read.objects;
     const before = this.#objects?.objects;
+    const readsCilium = read.readsCilium ?? this.#objects?.readsCilium ?? false;
     const objects = {
       nodes: nodes ?? before?.nodes ?? null,
       pods: pods ?? before?.pods ?? null,
@@ -174,7 +179,7 @@ export class SelfCheck {
       objects.nodes?.length === 0
         ? [{node, message: `there is no Node ${node} in the API`, remedy: 'Start the agent with --node NAME, the name of its Node.'}]
         : [];
-    this.#objects = {objects, problems: [...read.problems, ...gone], readAt: now};
+    this.#objects = {objects, problems: [...read.problems, ...gone], readsCilium, readAt: now};
   }
 
   /**
@@ -237,11 +242,13 @@ const maxSilence = 180_000;
 interface NodeObjects {
   readonly objects: Pick<ApiObjects, 'nodes' | 'pods' | 'configMaps' | 'serviceCIDRs'>;
   readonly problems: readonly Problem[];
+  /** Whether the agent may read the settings of Cilium, and so its tables; null if that is not known. */
+  readonly readsCilium: boolean | null;
 }
 
 /**
  * The API objects about one node and its kube-proxy: the Node, the pods of kube-system on it, kube-proxy's ConfigMaps and the few
- * ServiceCIDRs. All are read by name or node and from the watch cache (`resourceVersion=0`), so that many agents cost the API server little.
+ * ServiceCIDRs. Who may get ConfigMap cilium-config is given the right to exec with it. All are read by name or node and from the watch cache (`resourceVersion=0`), so that many agents cost the API server little.
  */
 async function readNodeObjects(api: KubeApi, node: string): Promise<NodeObjects> {
   const reader = new ClusterReader(api, {anyFailure: true});
@@ -253,7 +260,14 @@ async function readNodeObjects(api: KubeApi, node: string): Promise<NodeObjects>
   ]);
   const servers = own?.some(isOfK3s) ? await readServers(reader) : [];
   const others = servers.filter(({metadata}) => metadata.name !== node);
-  return {objects: {nodes: own === null ? null : [...own, ...others], pods, configMaps, serviceCIDRs}, problems: reader.problems};
+  const settings = await readCiliumSettings(api, pods ?? []);
+  const isRefused = settings.problems.some(({isPermanent}) => isPermanent);
+  const all = configMaps === null ? null : [...configMaps, ...settings.configMaps];
+  return {
+    objects: {nodes: own === null ? null : [...own, ...others], pods, configMaps: all, serviceCIDRs},
+    problems: isRefused ? reader.problems : [...reader.problems, ...settings.problems],
+    readsCilium: isRefused ? false : settings.problems.length > 0 ? null : true,
+  };
 }
 
 const fromCache = {resourceVersion: '0'};

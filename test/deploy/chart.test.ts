@@ -21,6 +21,7 @@ const values: Readonly<Record<string, readonly string[]>> = {
   'cronjob with PolicyReports': [...exec, 'check.reports=policyreport'],
   "cronjob that may read kube-proxy's pages": [...exec, 'check.nodesProxy=true'],
   agents: noJob,
+  'agents that read Cilium too': [...noJob, 'agents.cilium=true'],
   'agents with a job that collects their results': [],
   'agents with a job that writes OpenReports': ['check.reports=openreports'],
   'agents with a job that writes PolicyReports': ['check.reports=policyreport'],
@@ -94,9 +95,14 @@ describeWith(['kubectl', 'helm'], 'the Helm chart', () => {
     ['an unknown value', 'agents.intervall=60s', /additional properties 'intervall' not allowed/],
     ['an invalid one', 'agents.interval=often', /'often' does not match pattern/],
     ['a right to the kubelets that no job uses', 'check.nodesProxy=true', /set check\.mode=exec/],
+    [
+      'a right of agents without them',
+      ['agents.enabled=false', 'check.mode=none', 'agents.cilium=true'],
+      /agents\.cilium is a right of agents/,
+    ],
     ['a job that collects from no agents', 'agents.enabled=false', /set agents\.enabled=true, or check\.mode=exec or none/],
-  ])('refuses %s', async (_, setting, message) => {
-    const {stderr, exitCode} = await template([setting]);
+  ])('refuses %s', async (_, settings, message) => {
+    const {stderr, exitCode} = await template([settings].flat());
     expect(stderr).toMatch(message);
     expect(exitCode).toBe(1);
   });

@@ -14,6 +14,7 @@ export const overlays: Readonly<Record<string, Overlay>> = {
   'cronjob with PolicyReports': {resources: ['cronjob'], components: ['policyreport']},
   "cronjob that may read kube-proxy's pages": {resources: ['cronjob'], components: ['nodes-proxy']},
   agents: {resources: ['agents']},
+  'agents that read Cilium too': {resources: ['agents'], components: ['cilium']},
   'agents with a job that collects their results': {resources: ['agents'], components: ['gather']},
   'agents with a job that writes OpenReports': {resources: ['agents'], components: ['gather', 'openreports']},
   'agents with a job that writes PolicyReports': {resources: ['agents'], components: ['gather', 'policyreport']},

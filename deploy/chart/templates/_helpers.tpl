@@ -10,6 +10,9 @@
 {{- if and .Values.prometheusOperator.enabled (not .Values.agents.enabled) }}
 {{- fail "prometheusOperator.enabled=true scrapes agents: set agents.enabled=true" }}
 {{- end }}
+{{- if and .Values.agents.cilium (not .Values.agents.enabled) }}
+{{- fail "agents.cilium is a right of agents: set agents.enabled=true" }}
+{{- end }}
 {{- if and .Values.check.nodesProxy (ne .Values.check.mode "exec") }}
 {{- fail "check.nodesProxy is a right of the CronJob that reads nodes by exec: set check.mode=exec" }}
 {{- end }}
