@@ -7,7 +7,7 @@ import {localDetector, podsByNode} from '../expect/node-context.ts';
 import {familyOf, parseCidr} from '../model/address.ts';
 import type {Observation, Severity} from '../model/finding.ts';
 import {compareText, plural, someOf} from '../model/text.ts';
-import {type Setting, seenInRules} from '../model/proxy-config.ts';
+import {defaultOfKubeProxy, type Setting, seenInRules} from '../model/proxy-config.ts';
 import type {NodeCheckContext} from './check-types.ts';
 import {check} from './catalog.ts';
 import {showArguments} from './commands/commands.ts';
@@ -105,7 +105,10 @@ export const podsNotRecognized = check('ST702', {
 export function ofDetector(context: NodeCheckContext): readonly BrokenPromise[] {
   const told = context.symptoms.filter(({kind}) => kind === 'cluster-cidr-mismatch');
   const broken = ofSetting(context, 'detector');
-  if (told.some(({cause}) => cause !== 'setting')) return [];
+  // Without any rule, nothing shows what no file says.
+  const isGuess =
+    context.config.clusterCIDRs.source === defaultOfKubeProxy && context.symptoms.some(({kind}) => kind === 'no-service-rules');
+  if (isGuess || told.some(({cause}) => cause !== 'setting')) return [];
   return told.length > 0 && severityOf(broken) !== 'error' ? [] : broken;
 }
 

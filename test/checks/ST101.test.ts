@@ -20,6 +20,15 @@ test('endpoints that are not ready, as their node is not, are reported with the 
   expect(told).toContainEqual(containing('none of its endpoints is ready (shop/sleepy-1): the node node-b is not ready'));
 });
 
+test('pods that are ready, and whose endpoints are not, are reported with who does not follow them', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  given.slices('shop/web', each => ({...each, endpoints: each.endpoints?.map(end => ({...end, conditions: {ready: false}})) ?? []}));
+  const told = given.findings().find(({code, service}) => code === 'ST101' && service?.name === 'web');
+  expect(told?.message).toContain('shop/web-4-notready), although shop/web-1, shop/web-2, shop/web-3 are by the status of the pods');
+  expect(told?.remedy).toMatch(/^If that stays so, kube-controller-manager does not follow its pods/);
+});
+
 test('a healthy cluster has only these findings and that of the empty load balancer', async () => {
   const {findings} = await empty();
   expect(findings.map(({subject}) => subject)).toEqual(['shop/empty', 'shop/empty-lb', 'shop/sleepy']);

@@ -1,5 +1,5 @@
 import {expect, test} from 'vitest';
-import {containing} from '../scenario.ts';
+import {containing, scenario} from '../scenario.ts';
 import {promiseFindings, there} from './promise.ts';
 
 const local = {externalTrafficPolicy: 'Local'};
@@ -39,4 +39,17 @@ test('where a clusterCIDR that is the network of Services only masquerades, ST50
     expect(promiseFindings({mode, config: {clusterCIDR: '10.96.0.0/12'}})).toMatchObject([
       {code: 'ST504', severity: 'warning', message: containing('10.96.0.0/12 holds the cluster IPs of Services (10.96.0.10)')},
     ]);
+});
+
+test('a node without rules, whose settings no file says, has no detector that is known', async () => {
+  const given = await scenario();
+  for (const file of ['configz.json', 'kube-proxy-config.yaml', 'proxy-mode', 'kube-proxy-version', 'metrics', 'healthz.json'])
+    given.file('node-a', file, null);
+  const policies = (...chains: readonly string[]) => chains.map(chain => `:${chain} ACCEPT [0:0]\n`).join('');
+  const nat = policies('PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING');
+  const dump = `*nat\n${nat}COMMIT\n*filter\n${policies('INPUT', 'FORWARD', 'OUTPUT')}COMMIT\n`;
+  for (const file of ['iptables-save', 'ip6tables-save']) given.file('node-a', file, dump);
+  const codes = given.newFindings().map(({code}) => code);
+  expect(codes).toContain('ST305');
+  expect(codes).not.toContain('ST702');
 });

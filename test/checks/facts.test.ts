@@ -583,6 +583,12 @@ const cases: readonly Case[] = [
     silent: {'a route leads there': flannel(1450), 'the network knows them': {}},
   },
   {
+    ...{code: 'ST611', title: 'a route refuses cluster IPs', severity: 'error'},
+    fires: {routes: [{type: 'blackhole', dst: '10.96.0.0/16', protocol: 'bird'}]},
+    says: 'the route "blackhole 10.96.0.0/16" of the node refuses 30 addresses of Services',
+    silent: {'it refuses others': {routes: [{type: 'blackhole', dst: '10.97.0.0/16', protocol: 'bird'}]}},
+  },
+  {
     ...{code: 'ST611', title: 'packets to a pod of another node go to the interface of a pod here', severity: 'error'},
     fires: podLinks([], {dst: '10.244.12.4', dev: 'veth9'}),
     says: 'packets to addresses on node-b (10.244.12.4) go to veth9, the interface of a pod of this node: what Services send there does not arrive.',

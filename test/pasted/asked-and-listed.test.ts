@@ -35,10 +35,18 @@ describe('a client', () => {
     if (!what.includes('endpoint')) expect(answer(...services, line)).toContain('it has no ready endpoint, or no program of its pods');
   });
 
+  test('that asks for another port of the range of node ports is told which ones kubectl lists', () => {
+    const said = answer(...services, curl('192.0.2.20', 31000, late));
+    expect(said).toContain('kubectl lists no node port 31000, and 31808 (shop, port 8080)');
+    expect(answer(...services.map(line => line.replace(':31808', '')), curl('192.0.2.20', 31000, refused))).not.toContain(
+      'kubectl lists no',
+    );
+  });
+
   test('that asks for a node port at its own host, or at a node that is a container, is told what leads there', () => {
     for (const words of ['$ kind create cluster', 'I use Docker Desktop', '$ k3d cluster list', '$ minikube start'])
       expect(answer(...services, words, curl('127.0.0.1', 31808, refused))).toMatch(
-        /31808 is the node port of shop, .* to which 127\.0\.0\.1 does not lead from this host/,
+        /31808 is the node port of shop, .* to which 127\.0\.0\.1 does not lead/,
       );
     // What the host is, a text without such words does not say.
     expect(answer(...services, 'kind: Service', curl('localhost', 31808, refused))).toMatch(
@@ -46,11 +54,8 @@ describe('a client', () => {
     );
     const none = ['$ kubectl get endpoints shop', 'NAME   ENDPOINTS   AGE', 'shop   <none>      9d', ''];
     expect(answer(...services, ...none, curl('localhost', 31808, refused))).not.toContain('asked at');
-    expect(answer(...services, '$ minikube ip', curl('192.0.2.20', 31808, late))).toContain('192.0.2.20 does not lead from this host');
+    expect(answer(...services, '$ minikube ip', curl('192.0.2.20', 31808, late))).toContain('192.0.2.20 does not lead');
     expect(answer(...services, curl('192.0.2.20', 31808, late))).toContain('by a firewall before the node, or by its rules');
-    expect(answer(...services, curl('192.0.2.20', 31809, late))).toMatch(
-      /31809 .*, a port of the range of node ports: .* paste what iptables-save .* prints on 192\.0\.2\.20$/,
-    );
   });
 
   test('that asks for a node port at an address of IPv6 is told that kubectl lists IPv4 alone', () => {

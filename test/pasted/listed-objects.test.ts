@@ -44,6 +44,45 @@ test('Endpoints whose <none> a page dropped have no addresses', () => {
   expect(said(...list)).not.toContain('shop/db');
 });
 
+test('endpoints of kubectl describe whose pods are not ready are told, and those of one that is are not', () => {
+  const pod = (name: string, ready: string, ip: string) => `${name}   ${ready}   Running   0   3m   ${ip}   node-a   <none>   <none>`;
+  const list = (...rows: readonly string[]) =>
+    said(
+      'NAME   READY   STATUS    RESTARTS   AGE   IP   NODE',
+      ...rows,
+      '',
+      'Name:       web',
+      'IP:  10.96.0.9',
+      'Endpoints:  10.42.0.7:80',
+    );
+  expect(list(pod('web-1', '0/1', '10.42.0.7'))).toContain('the pods of web are not ready (web-1): EndpointSlices and kubectl describe');
+  for (const row of [pod('web-1', '1/1', '10.42.0.7'), pod('web-2', '0/1', '10.42.0.8')]) expect(list(row)).not.toContain('are not ready');
+});
+
+test('addresses of a family that a Service does not have are told', () => {
+  const object = (ips: string) => [
+    'apiVersion: v1',
+    'kind: Service',
+    'metadata: {name: web}',
+    `spec: {clusterIPs: [${ips}], ports: [{port: 80}]}`,
+  ];
+  const status = 'status: {loadBalancer: {ingress: [{ip: 192.0.2.9}, {ip: "fd00:9::9"}]}}';
+  expect(said(...object('10.96.0.9'), status)).toContain('fd00:9::9 of web is of a family that the Service does not have');
+  expect(said(...object('10.96.0.9, "fd00:1::9"'), status)).not.toContain('is of a family');
+});
+
+test('a route that refuses cluster IPs is told, but in IPVS mode, where the node has these', () => {
+  const list = [
+    'NAME         TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE',
+    'kubernetes   ClusterIP   10.96.0.1    <none>        443/TCP   4d',
+  ];
+  const routes = (...more: readonly string[]) => ['default via 192.0.2.1 dev eth0', 'blackhole 10.96.0.0/23 proto bird', ...more];
+  const refused = 'packets to 10.96.0.1 take the route "blackhole 10.96.0.0/23 proto bird": the kernel refuses what the node itself sends';
+  expect(said(...list, '', ...routes())).toContain(refused);
+  expect(said(...list, '', ...routes('10.96.0.1 via 192.0.2.2 dev eth0'))).not.toContain('blackhole');
+  expect(said(...list, '', 'mode: ipvs', ...routes())).not.toContain('the kernel refuses');
+});
+
 test('of a Service without a selector and without endpoints it is said who writes them', () => {
   const service = ['Name:       legacy', 'Namespace:  shop', 'Selector:   app=web', 'Endpoints:  <none>'];
   expect(said(...service.map(line => line.replace('app=web', '<none>')))).toContain('Without a selector its endpoints are those of');

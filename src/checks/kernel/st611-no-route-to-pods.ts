@@ -194,13 +194,16 @@ function* refusedByRules(context: NodeCheckContext, family: Family, isLost: bool
 function* toServices(context: NodeCheckContext, family: Family): Iterable<Observation> {
   const {unrouted, severity} = unroutedServices(context, family);
   const [address] = unrouted;
+  const asked = parseAddress(address ?? '');
+  const refusing = context.facts.network.routes[family]?.find(
+    ({kind, to}) => isRefusal(kind) && to.prefix > 0 && asked !== null && contains(to, asked),
+  );
   if (address !== undefined)
     yield {
       severity,
       variant: 'no-route-to-services',
-      message: `no route of the node leads to ${plural(unrouted.length, 'address', 'addresses')} of Services (${someOf(unrouted)}): the kernel refuses what the node's own processes and pods with hostNetwork send there before kube-proxy's rules are asked.`,
-      remedy:
-        'Add a default route, or a route to the range of these addresses by any interface that is up. Where it leads does not matter: kube-proxy sends the packets to an endpoint.',
+      message: `${refusing === undefined ? 'no route of the node leads to' : `the route "${refusing.kind} ${refusing.to.text}" of the node refuses`} ${plural(unrouted.length, 'address', 'addresses')} of Services (${someOf(unrouted)}): the kernel refuses what the node's own processes and pods with hostNetwork send there before kube-proxy's rules are asked.`,
+      remedy: `${refusing === undefined ? 'Add a default route, or a route to the range of these addresses by any interface that is up' : 'Delete that route, and see which program writes it (ip route shows its protocol, such as bird of Calico): the default route then leads there'}. Where it leads does not matter: kube-proxy sends the packets to an endpoint.`,
       ...run(commandLine`ip route get ${address}`, commandLine`ip route show table all`),
     };
 }

@@ -26,6 +26,8 @@ import {check} from '../catalog.ts';
 import {editService, showPods, showSlices} from '../commands/commands.ts';
 import {askedEntries, isUsable, unusualEntries} from './node-ports-and-target-ports.ts';
 
+const followPods =
+  'If that stays so, kube-controller-manager does not follow its pods: check that it runs, and its log, or restart it. Another program may write the slices, too.';
 const startPods = 'Start ready pods that match the selector, or delete the Service.';
 
 export const noReadyEndpoint = check('ST101', {
@@ -55,7 +57,8 @@ function* observe(entries: readonly PortEntry[], context: ClusterContext): Itera
   const whole = empty.length === entries.length;
   const subject = whole ? `${port.namespace}/${port.service}` : port.servicePortName;
   const proxy = serviceProxy(context.api);
-  const remedy = hasSelector(port.object) ? startPods : withoutSelector;
+  const late = readyPods(first, context.api);
+  const remedy = late.length > 0 ? followPods : hasSelector(port.object) ? startPods : withoutSelector;
   const message = `${subject} has no endpoint that ${proxy} would use${port.family === 'IPv6' ? ' for IPv6' : ''}: ${whyEmpty(first, context)}${unusedEndpoints(first, context)}`;
   yield {
     ...(whole ? {service: nameOf(port.object), family: port.family} : ofPort(port)),
@@ -103,7 +106,9 @@ function whyEmpty({port: {object, family}, set}: PortEntry, {api, proxy}: Cluste
       down.length === 0
         ? ''
         : `: the ${down.length === 1 ? 'node' : 'nodes'} ${someOf(down)} ${down.length === 1 ? 'is' : 'are'} not ready`;
-    return leaving ? `all its endpoints are terminating (${names})` : `none of its endpoints is ready (${names})${where}`;
+    const late = readyPods({set}, api);
+    const despite = late.length === 0 ? where : `, although ${someOf(late)} ${late.length === 1 ? 'is' : 'are'} by the status of the pods`;
+    return leaving ? `all its endpoints are terminating (${names})` : `none of its endpoints is ready (${names})${despite}`;
   }
   if (!hasSelector(object)) return `it has no selector, and no ${holder} gives it endpoints${looseSlice(object, api)}`;
   const pods = matchingPods(object, api);
@@ -119,6 +124,25 @@ function whyEmpty({port: {object, family}, set}: PortEntry, {api, proxy}: Cluste
 function isNotReady(node: NodeObject | undefined): boolean {
   return node?.status?.conditions?.some(({type, status}) => type === 'Ready' && status !== 'True') === true;
 }
+
+/** Pods that are ready, and endpoints that are neither ready nor about to end. */
+function readyPods({set}: Pick<PortEntry, 'set'>, {pods}: ApiObjects): readonly string[] {
+  const ready = readyByName(pods ?? []);
+  return set.endpoints.flatMap(endpoint => {
+    const name = podOf(endpoint) ?? '';
+    return !endpoint.ready && !endpoint.terminating && ready.has(name) ? [name] : [];
+  });
+}
+
+const readyByName = once(
+  (pods: readonly PodObject[]) =>
+    new Set(
+      pods.flatMap(({metadata, status}) => {
+        const isReady = status?.conditions?.some(each => each.type === 'Ready' && each.status === 'True') === true;
+        return isReady && metadata.deletionTimestamp == null ? [namespacedName(metadata)] : [];
+      }),
+    ),
+);
 
 /** A slice that somebody wrote, and that is no Service's; empty if there is none in the namespace. Controllers delete theirs. */
 function looseSlice({metadata: {namespace = 'default'}}: ServiceObject, {endpointSlices, services, namespaces}: ApiObjects): string {

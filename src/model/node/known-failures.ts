@@ -99,8 +99,8 @@ error getting ipset version
   ipset does not run: the image of kube-proxy lacks it or its libraries, or the kernel lacks ip_set
   Run ipset --version in the image of kube-proxy and on the node, and modprobe ip_set on the node.
 (?:error creating ipset|Failed to make sure ip set)|ipset v\S+: Unknown argument
-  ipset cannot create the sets that the rules of IPVS mode match with: it is too old, or the kernel lacks the type
-  Create one by hand on the node (ipset create TRY hash:ip,port,ip comment; ipset destroy TRY): what it answers is the reason. Then update ipset, or load ip_set_hash_ipport, ip_set_hash_ipportip, ip_set_hash_ipportnet, ip_set_hash_ip and ip_set_bitmap_port.
+  ipset cannot create a set of IPVS mode: it is too old, the kernel lacks the type, or an older kube-proxy left one of that name with another type
+  Create one by hand on the node (ipset create TRY hash:ip,port,ip comment; ipset destroy TRY): what it answers is the reason. Then update ipset, or load ip_set_hash_ipport, ip_set_hash_ipportip, ip_set_hash_ipportnet, ip_set_hash_ip and ip_set_bitmap_port. If that works, delete the set (ipset destroy).
 `,
   ...ofOtherFamily,
   ...failures`

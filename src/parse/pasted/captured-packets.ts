@@ -141,12 +141,12 @@ interface Meaning {
   readonly form: string;
 }
 
-/** What entries of a text mean, about the addresses that they name; the same of several servers once. */
+/** What entries of a text mean, about the addresses that they name; the same of several servers once. Of alternatives the groups of one count. */
 export function meant(table: readonly Meaning[], entries: readonly string[]): readonly TextFact[] {
   return table.flatMap(({pattern, form}) => {
     const found = entries.flatMap(entry => {
       const groups = pattern.exec(entry);
-      return groups === null ? [] : [groups.slice(1).map((group = '') => group.replaceAll(/,(?=\S)/g, ', '))];
+      return groups === null ? [] : [groups.slice(1).flatMap((group?: string) => group?.replaceAll(/,(?=\S)/g, ', ') ?? [])];
     });
     return [...Map.groupBy(found, ([, ...rest]) => rest.join(' ')).values()].map(alike => {
       const groups = [someOf([...new Set(alike.map(([first = '']) => first))]), ...(alike[0]?.slice(1) ?? [])];

@@ -147,17 +147,20 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   if (isOfBalancer(host, lines) && /time|no route/i.test(why) && lines.some(line => dockerInMachine.test(line)))
     return `${host} is a load-balancer address in the network of Docker, to which nothing leads from macOS and Windows, where Docker runs in a virtual machine: use extraPortMappings of kind or kubectl port-forward`;
   if (announced !== undefined && /time|no route/i.test(why))
-    return `${host} is the load-balancer address of ${announced.name}, which nodes translate once packets come to them: from outside nothing leads there where no speaker announces it (the log and the L2Advertisement or BGPAdvertisement of MetalLB), where the client's network does not route it to a node, or where a firewall drops it`;
+    return `${host} is the load-balancer address of ${announced.name}, which nodes translate once packets come to them: no speaker announces it (the log and the L2Advertisement or BGPAdvertisement of MetalLB), the client's network does not route it to a node, or a firewall drops it`;
   const meant = all.flatMap(each => (each.port === port ? each.balancers : [])).find(address => isTypo(address, host));
   if (meant !== undefined)
     return `${host} is asked at port ${port}, and no list has it: the address that kubectl lists for that port is ${meant}`;
+  const nodePorts = all.filter(({nodePort}) => nodePort !== null);
+  if (own === undefined && !(isOwn && other !== undefined) && isNodePort(port) && nodePorts.length > 0)
+    return `kubectl lists no node port ${port}, and ${someOf(nodePorts.map(each => `${each.nodePort} (${each.name}, port ${each.port})`))}`;
   if (own === undefined)
     return isOwn && other !== undefined ? `${port} is the port of ${other.name} at its cluster IP: at nodes it is ${other.nodePort}` : [];
   const what = `${port} is the node port of ${own.name}`;
   if (isOfBalancer(host, lines))
     return `${what}, asked at a load-balancer address: ${host} has the ports of the Service itself, and node ports are served at the addresses of nodes, unless it is one of these`;
   if ((isOwn || /time/i.test(why)) && lines.some(line => nodesInContainers.test(line)))
-    return `${what}, which nodes serve at their own addresses: nodes of kind, k3d, Docker Desktop and minikube are containers or virtual machines, to which ${host} does not lead from this host. extraPortMappings of kind, minikube service NAME --url or kubectl port-forward do`;
+    return `${what}, which nodes serve at their own addresses: those of kind, k3d, Docker Desktop and minikube are containers or virtual machines, to which ${host} does not lead. extraPortMappings of kind, minikube service NAME --url or kubectl port-forward do`;
   if (isOwn)
     return listed.empty.has(own.name)
       ? []
@@ -236,7 +239,7 @@ function otherFamily(lines: readonly string[], services: readonly ListedService[
       ({ports, clusterIPs}) => clusterIPs[0]?.includes(':') === false && ports.some(({nodePort}) => nodePort === Number(port)),
     );
     if (port === undefined || own === undefined || own.clusterIPs.length > 1) return [];
-    return `${port} is the node port of ${own.name}, for which kubectl lists a cluster IP of IPv4: unless the Service has both families (spec.ipFamilies; ipFamilyPolicy: PreferDualStack asks for both), nothing answers at ${host}, even where kube-proxy up to 1.23 listens there to keep the port`;
+    return `${port} is the node port of ${own.name}, for which kubectl lists a cluster IP of IPv4: unless the Service has both families (spec.ipFamilies; ipFamilyPolicy: PreferDualStack asks for both), nothing answers at ${host}`;
   });
 }
 

@@ -1,5 +1,6 @@
 import {someOf} from '../../model/text.ts';
 import {martians} from './kernel-lines.ts';
+import {listedIn} from './listed-objects.ts';
 import {podsIn} from './listed-pods.ts';
 import {nodeRow, settingsIn} from './listed-ranges.ts';
 import {ofNames} from './object-relations.ts';
@@ -193,7 +194,7 @@ function rivalHosts(lines: readonly string[]): readonly string[] {
     const hosts = [...new Set(all.map(([, mac]) => mac))];
     return hosts.length < 2
       ? []
-      : `${someOf(hosts)} answer ARP for ${ip}: clients reach now one host, now the other. Two speakers of MetalLB announce it (a second instance, or nodes that do not see each other: memberlist, port 7946), a host or virtual machine has it as its own, or, in IPVS mode, nodes answer for kube-ipvs0 without strictARP`;
+      : `${someOf(hosts)} answer ARP for ${ip}: clients reach now one, now the other. Two speakers of MetalLB announce it (a second instance, or nodes that do not see each other: memberlist, port 7946), a host has it as its own, or, in IPVS mode, nodes answer for kube-ipvs0 without strictARP`;
   });
 }
 
@@ -237,7 +238,7 @@ function rulesThatReturn(lines: readonly string[]): readonly string[] {
   return new Set(rules).size === rules.length
     ? []
     : [
-        'node-local-dns writes its rules of iptables again and again: another program removes them (a firewall that is reloaded, iptables-restore without --noflush), and so perhaps those of kube-proxy, which it writes at its next sync',
+        'node-local-dns writes its rules of iptables again and again: another program removes them (firewalld, iptables-restore without --noflush), and perhaps those of kube-proxy, too',
       ];
 }
 
@@ -259,11 +260,12 @@ function withoutHairpin(lines: readonly string[]): readonly string[] {
 /** Ports of a bridge that a command lists. */
 const maxPorts = 40;
 
-/** Pods to which the routes of the node do not lead. */
+/** Pods and Services to which the routes of the node do not lead. */
 function unroutedPods(lines: readonly string[]): readonly string[] {
   return unrouted(
     lines,
     podsIn(lines).flatMap(({ip}) => ip ?? []),
+    listedIn(lines).services,
   );
 }
 

@@ -4,7 +4,7 @@ import {pushTo} from '../../model/lists.ts';
 import {once, onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
 import type {Fields} from '../attempt.ts';
-import {failedProbes, podsIn, unreadyPods, unselected} from './listed-pods.ts';
+import {failedProbes, podsIn, unreadyEnds, unreadyPods, unselected} from './listed-pods.ts';
 import {mixedRanges, nodeRow} from './listed-ranges.ts';
 import {withoutFrame} from '../iptables/pasted-text.ts';
 import {describedFields, fromObjects, pairsOf} from './objects-in-text.ts';
@@ -108,7 +108,7 @@ const noEndpoints = /^\s*((?:[a-z0-9-]+\s+)?[a-z0-9-]+)\s+(<none>)\s+\d+[smhdy]\
 export function listedObjects(lines: readonly string[]): readonly string[] | null {
   const rows = rowsOf(lines);
   const {empty, faults, selectors, notReady, headless} = listedIn(lines);
-  if (rows.length === 0 && empty.size === 0 && !described(lines).some(({endpoints}) => endpoints !== null)) return null;
+  if (rows.length === 0 && empty.size === 0 && !describedObjects(lines).some(({endpoints}) => endpoints !== null)) return null;
   const pending = rows.filter(({field}) => field('EXTERNAL-IP') === '<pending>');
   const balancers = podsIn(lines).filter(({name, isReady}) => name.startsWith('svclb-') && !isReady);
   const placed = Map.groupBy(pending, ({name}) => balancers.some(pod => pod.name.startsWith(`svclb-${name.split('/').at(-1)}-`)));
@@ -258,7 +258,9 @@ export const listedIn = once((lines: readonly string[]): Listed => {
   }
   const objects = fromObjects(lines, ofObject);
   const notReady = new Map<string, string>();
-  const all = [...described(lines), ...objects];
+  const described = describedObjects(lines);
+  const all = [...described, ...objects];
+  const ofSlices = new Set([...inSlices, ...described.map(({name}) => name)]);
   for (const each of all) {
     if ((each.notReady ?? '<none>') !== '<none>') notReady.set(each.name, each.notReady ?? '');
     if ((each.selector ?? '') !== '') selectors.set(each.name, each.selector ?? '');
@@ -299,6 +301,12 @@ export const listedIn = once((lines: readonly string[]): Listed => {
       ),
       ...unmirrored(lines),
       ...failedProbes(lines),
+      ...[...texts].flatMap(([name, list]) => (ofSlices.has(name) ? unreadyEnds(lines, name, list.join().split(',')) : [])),
+      ...all.flatMap(({name, strange = []}) =>
+        strange.length === 0
+          ? []
+          : `${someOf(strange)} of ${name} is of a family that the Service does not have: ipFamilyPolicy PreferDualStack asks for both`,
+      ),
       ...(empty.size === 0 ? [] : unreadyPods(lines)),
       ...mixedRanges(lines, services, texts),
     ],
@@ -333,7 +341,7 @@ function listedPort(text: string): readonly ListedPort[] {
 /** The Services that a text has as objects or described. */
 export const writtenServices = once((lines: readonly string[]): readonly WrittenService[] =>
   [
-    ...described(lines).filter(({ports}) => ports.some(({targetPort}) => targetPort !== undefined)),
+    ...describedObjects(lines).filter(({ports}) => ports.some(({targetPort}) => targetPort !== undefined)),
     ...fromObjects(lines, ofObject),
   ].flatMap(({name, ports, selector}) => {
     if (selector === undefined) return [];
@@ -358,11 +366,13 @@ interface ListedObject extends ListedService {
   /** `app=web,tier=front`. */
   readonly selector?: string;
   readonly notReady?: string;
+  /** Addresses outside of the families of its cluster IPs. */
+  readonly strange?: readonly string[];
   /** Of its ports, where the text has them; empty for one without a name. */
   readonly portNames?: readonly string[];
 }
 
-function described(lines: readonly string[]): readonly ListedObject[] {
+function describedObjects(lines: readonly string[]): readonly ListedObject[] {
   return describedFields(lines).map(fields => {
     const namespace = fields.get('Namespace');
     const name = `${namespace === undefined ? '' : `${namespace}/`}${fields.get('Name') ?? 'the Service'}`;
@@ -386,8 +396,16 @@ function described(lines: readonly string[]): readonly ListedObject[] {
     const isService = ['IP', 'Port', 'Endpoints'].some(field => fields.has(field));
     const portNames = (fields.get('Port') ?? '').split(',').map(text => /^([a-z][\w-]*)\s/.exec(text)?.[1] ?? '');
     const selector = isService ? (fields.get('Selector') ?? '') : '';
-    return {name, clusterIPs, ports, balancers, endpoints, notReady, selector, portNames};
+    const outside = ['LoadBalancer Ingress', 'External IPs'].flatMap(field => (fields.get(field) ?? '').split(/[\s,]+/));
+    const strange = strangers((fields.get('IPs') ?? '').split(','), outside);
+    return {name, clusterIPs, ports, balancers, endpoints, notReady, selector, portNames, strange};
   });
+}
+
+/** Addresses of a family that no cluster IP has. */
+function strangers(own: readonly string[], outside: readonly string[]): readonly string[] {
+  const known = own.map(address => familyOf(address));
+  return known.every(family => family === null) ? [] : outside.filter(address => ![null, ...known].includes(familyOf(address)));
 }
 
 function ofObject(object: Fields): ListedObject | readonly ListedObject[] {
@@ -408,9 +426,11 @@ function ofObject(object: Fields): ListedObject | readonly ListedObject[] {
     }));
     const ingress = (object as ServiceObject).status?.loadBalancer?.ingress ?? [];
     const balancers = ingress.flatMap(({ip, ipMode}) => (ip !== undefined && ipMode === 'VIP' ? ip : []));
+    const outside = [...(spec?.externalIPs ?? []), ...ingress.flatMap(({ip}) => ip ?? [])];
     return {
       name: named(metadata?.name),
       clusterIPs: clusterIPs ?? [clusterIP ?? ''],
+      strange: strangers(clusterIPs ?? [], outside),
       ports: all,
       balancers,
       endpoints: null,

@@ -155,6 +155,15 @@ export function failedProbes(lines: readonly string[]): readonly string[] {
     .map(text => `a pod is not ready, and so is no endpoint of its Services (${text})`);
 }
 
+/** Endpoints of pods that are not ready, which EndpointSlices have, and which `kubectl describe` of 1.30 and 1.31 takes from these. */
+export function unreadyEnds(lines: readonly string[], name: string, ends: readonly string[]): readonly string[] {
+  const pods = ends.map(end => podsIn(lines).find(({ip}) => end.replace(/:\d*$/, '') === ip));
+  if (!pods.every(pod => pod?.isReady === false)) return [];
+  return [
+    `the pods of ${name} are not ready (${someOf(pods.map(pod => pod?.name ?? ''))}): EndpointSlices and kubectl describe of 1.30 list them all the same, and kube-proxy sends nothing there (but for publishNotReadyAddresses)`,
+  ];
+}
+
 /** Pods of a text that has a Service without endpoints, and none of their labels. */
 export function unreadyPods(lines: readonly string[]): readonly string[] {
   const own = podsIn(lines).filter(({isReady, status, labels}) => !isReady && labels === null && status !== 'Completed');

@@ -101,7 +101,7 @@ export function doubledRoutes(lines: readonly string[]): readonly string[] {
     list.flatMap(({to, text}) => {
       const other = list.find(route => route.to.text === to.text && route.hasGateway);
       if (other === undefined || !ofPods.test(text)) return [];
-      return `${to.text} is the network of pods of this node ("${text}"), and the route "${other.text}" sends it away: packets to its own pods leave the node. Another network plugin or mode left the route behind`;
+      return `${to.text} is the network of pods of this node ("${text}"), and the route "${other.text}" sends it away, and so packets to its own pods. Another network plugin or mode left the route behind`;
     }),
   );
 }
@@ -144,9 +144,17 @@ const ofTable = /^(?:default|(?:throw |unreachable |blackhole )?\d+\.\d+\.\d+\.\
 
 const ofPods = / dev (?:cni0|cbr0|kube-bridge|docker0) (?!.*\bvia\b)/;
 
-/** Servers to which the routes of the same text do not lead, while they lead to pods of other nodes, or the node has a tunnel for these. */
-export function unrouted(lines: readonly string[], servers: readonly string[]): readonly string[] {
-  const routes = servers.length === 0 ? null : listedRoutes(lines);
+/**
+ * Servers to which the routes of the same text do not lead, while they lead to pods of other nodes, or the node has a tunnel for these; and
+ * cluster IPs that a route refuses, which in IPVS mode are addresses of the node.
+ */
+export function unrouted(
+  lines: readonly string[],
+  servers: readonly string[],
+  services: readonly {readonly clusterIPs: readonly string[]}[] = [],
+): readonly string[] {
+  const clusterIPs = lines.some(line => /ipvs/i.test(line)) ? [] : services.flatMap(each => each.clusterIPs);
+  const routes = servers.length + clusterIPs.length === 0 ? null : listedRoutes(lines);
   if (routes === null) return [];
   const hasTunnel = lines.some(line => /^\s*\d+: (?:flannel\.|flannel-wg|tailscale|wg\d|vxlan)/.test(line));
   // Of the routes of one length one leads to an address, and the longest decides.
@@ -155,19 +163,25 @@ export function unrouted(lines: readonly string[], servers: readonly string[]): 
   const toOthers = new Set(
     routes.flatMap(({to, hasGateway, text}) => ((hasGateway && to.prefix > 16) || (hasTunnel && ofPods.test(text)) ? to.base >> 16n : [])),
   );
-  const lost = servers.flatMap(hostPort => {
-    const address = parseAddress(splitHostPort(hostPort).address);
-    if (address?.family !== 'IPv4') return [];
-    const found = tables.map(({prefix, byBase}) => byBase.get((address.value >> BigInt(32 - prefix)) << BigInt(32 - prefix)));
-    const best = found.find(route => route !== undefined);
-    if (best !== undefined && (best.refuses !== null || best.isDown)) return [{hostPort, why: `the route "${best.text}"`}];
-    return best?.to.prefix === 0 && toOthers.has(address.value >> 16n)
-      ? [{hostPort, why: `the default route ("${best.text}"), as no other leads there`}]
-      : [];
-  });
-  return [...Map.groupBy(lost, ({why}) => why)].map(
-    ([why, own]) => `packets to ${someOf(own.map(({hostPort}) => hostPort))} take ${why}: they do not reach the pods of another node`,
-  );
+  const lostOf = (all: readonly string[], areOfPods: boolean) =>
+    all.flatMap(hostPort => {
+      const address = parseAddress(splitHostPort(hostPort).address);
+      if (address?.family !== 'IPv4') return [];
+      const found = tables.map(({prefix, byBase}) => byBase.get((address.value >> BigInt(32 - prefix)) << BigInt(32 - prefix)));
+      const best = found.find(route => route !== undefined);
+      if (best !== undefined && (best.refuses !== null || (areOfPods && best.isDown))) return [{hostPort, why: `the route "${best.text}"`}];
+      return areOfPods && best?.to.prefix === 0 && toOthers.has(address.value >> 16n)
+        ? [{hostPort, why: `the default route ("${best.text}"), as no other leads there`}]
+        : [];
+    });
+  const texts = (all: ReturnType<typeof lostOf>, effect: string): readonly string[] =>
+    [...Map.groupBy(all, ({why}) => why)].map(
+      ([why, own]) => `packets to ${someOf(own.map(({hostPort}) => hostPort))} take ${why}: ${effect}`,
+    );
+  return [
+    ...texts(lostOf(servers, true), 'they do not reach the pods of another node'),
+    ...texts(lostOf(clusterIPs, false), 'the kernel refuses what the node itself sends there, before any rule translates it'),
+  ];
 }
 
 function routeOf(text: string): readonly ListedRoute[] {

@@ -164,10 +164,10 @@ function unreachedText({host, port, why}: ClientError, lines: readonly string[])
 }
 
 const answersPing =
-  'it answers ping, so that packets find it (in IPVS mode each node has the cluster IPs itself): nothing listens on that port, a firewall or a NetworkPolicy stops what is sent there, or checksums are wrong in a tunnel (ethtool -K flannel.1 tx-checksum-ip-generic off)';
+  'it answers ping, so that packets find it (in IPVS mode each node has the cluster IPs itself): nothing listens on that port, a firewall or a NetworkPolicy stops packets to it, or checksums are wrong in a tunnel (ethtool -K flannel.1 tx-checksum-ip-generic off)';
 
 const answersOthers =
-  '. It answers elsewhere in the text: one of several endpoints is not reached, such as that of another node, or one of several clients is cut off. kubectl get pods -o wide shows which node each is on';
+  '. It answers elsewhere in the text: one of several endpoints (that of another node) or of several clients is cut off. kubectl get pods -o wide shows where each is';
 
 /** The first address of the usual ranges of Services. */
 const ofKubernetes =

@@ -42,9 +42,9 @@ BGP not established with ((?:(?:, ?)?(?:(?:\d+\.){3}\d{1,3}?(?=\d{4}-\d\d-|\D|$)
 ^[|\s]*([\d.]{7,}|[\da-f]*:[\da-f:]+)\s*\|\s*(?:node|global|[a-z-]+ )[^|]*\|\s*(?!up\b)\w+\s*\|
   ${noSession}
 node IP: "([^"]+)" not found in the host's network interfaces
-  no interface of the node has $1 any more, under which kubelet registers it: Services whose endpoints are programs of the node, such as the API server, are sent to that address. --node-ip must be an address that the node has
+  no interface of the node has $1 any more, under which kubelet registers it: Services of its programs, such as the API server, lead to that address. --node-ip must be one that the node has
 failed to add vxlanRoute \((\S+) -> \S+?\): ([a-z ]*[a-z])
-  flannel cannot write the route to $1 ($2), so that its pods are not reached from this node: ip addr shows whether flannel.1 is up and has an address of the podCIDR of this node
+  flannel cannot write the route to $1 ($2), and does not reach its pods: ip addr shows whether flannel.1 is up and has an address of the podCIDR of this node
 lookup (\S+) on (\S+:53): no such host
   $2 answers, and knows no name $1${unknownName}
 ^\d+: (flannel\.\d+|flannel-wg|vxlan\.calico|wireguard\.cali|cilium_vxlan|antrea-tun0)\S*: <(?![^>]*\bUP\b)[^>]*>
@@ -56,7 +56,7 @@ cni plugin not initialized|cni config uninitialized|No networks found in /etc/cn
 plugin/loop: (?:Loop \(\S+ -> :\d+\) detected|Seen .* loop detected)
   CoreDNS sends requests to itself and ends: the resolv.conf that it forwards to names the resolver of the node itself (127.0.0.53). resolvConf of kubelet, or forward in the Corefile, must name other servers
 (?:\[ERROR\] (?:plugin/errors: )?\d .*?|unreachable backend: |\b(?:A|AAAA|SRV|PTR|HINFO): )\b(?:read|dial) udp (?:\S+->)?(\S+):53: (i/o timeout|[a-z ]*(?:refused|unreachable|no route to host))
-  CoreDNS forwards names outside of the cluster to $1, and gets no answer ($2): forward in the Corefile, or the resolv.conf that it reads, must name servers that pods reach (through the masquerading of the network plugin), and not the Service of CoreDNS itself
+  CoreDNS forwards names outside of the cluster to $1, and gets no answer ($2): forward in the Corefile, or the resolv.conf that it reads, must name servers that pods reach (masqueraded by the network plugin), and not the Service of CoreDNS itself
 (?:dial tcp|connect to) (\d+\.\d+\.\d+\.\d+)(?::| port )\d+.*?[Nn]etwork is unreachable
   no route leads to $1 where the client runs: the kernel refuses packets before it asks any rule. The node or pod needs a default route, wherever it leads (ip route)
 \bIPVS: \w+: (\w+ \S+:\d+) - no destination available
@@ -66,30 +66,22 @@ plugin/loop: (?:Loop \(\S+ -> :\d+\) detected|Seen .* loop detected)
 plugin/(?:errors|loop)?.*\bno next plugin found
   CoreDNS has nothing to forward names outside of the cluster to: its Corefile has no forward (or proxy), so that it answers SERVFAIL for them
 (?:Using interface with name \S+ and address |public-ip[=:]\s*"?)(10\.0\.[2-5]\.15)\b|\b(10\.0\.[2-5]\.15)\b.*\bflannel|\bvxlan id \d+ local (10\.0\.[2-5]\.15)\b
-  the network plugin takes $1$2$3 for the address of a node, which each machine of VirtualBox has behind its NAT: pods of other nodes are not reached. --iface of flannel, or IP_AUTODETECTION_METHOD of calico, must name the interface by which nodes reach each other
+  the network plugin takes $1 for the address of a node, which each machine of VirtualBox has behind its NAT: pods of other nodes are not reached. --iface of flannel, or IP_AUTODETECTION_METHOD of calico, must name the interface by which nodes reach each other
 \bkubernetes\s+(10\.0\.[2-5]\.15):\d+
-  the API server is announced at $1, which each machine of VirtualBox has behind its NAT: on other nodes its Service leads to the node itself. --advertise-address of kube-apiserver must be an address by which nodes reach each other
-[Ss]ervice "?([\w.-]+/[\w.-]+)"? does not have any active [Ee]ndpoint
-  $1 has no ready endpoint, as the ingress controller says, which answers 503: no pod that its selector matches is ready (kubectl get pods --show-labels)
-(?:[Ee]rror (?:getting|obtaining) (?:Endpoints for )?Service|service) "?([\w.-]+/[\w.-]+)"?.*? (?:no object matching key|was not found|does not exist)
-  an Ingress names the Service $1, which does not exist in that namespace: it must be in that of the Ingress
-(?:Endpoints|Service endpoints) not (?:available|found) for "?([\w.-]+/[\w.-]+)
-  $1 has no ready endpoint, as traefik says: no pod that its selector matches is ready, or the port that the Ingress names has none
-Skipping service: no endpoints found.*?\b(?:serviceName|service)=([\w.-]+)
-  the Service $1 has no ready endpoint for the port of its Ingress, as traefik says: no pod that its selector matches is ready, or the port has another name in its endpoints
-Service not found for "?([\w.-]+/[\w.-]+)
-  an Ingress names the Service $1, which does not exist
-<error: (?:endpoints|services?) "([^"]+)" not found>
+  the API server is announced at $1, which each machine of VirtualBox has behind its NAT: on other nodes its Service leads to the node itself. --advertise-address of kube-apiserver must be another one
+[Ss]ervice "?([\w.-]+/[\w.-]+)"? does not have any active [Ee]ndpoint|(?:Endpoints|Service endpoints) not (?:available|found) for "?([\w.-]+/[\w.-]+)|Skipping service: no endpoints found.*?\b(?:serviceName|service)=([\w.-]+)
+  $1 has no ready endpoint, as the ingress controller says: no pod that its selector matches is ready, or the port that the Ingress names has none
+(?:[Ee]rror (?:getting|obtaining) (?:Endpoints for )?Service|service) "?([\w.-]+/[\w.-]+)"?.*? (?:no object matching key|was not found|does not exist)|Service not found for "?([\w.-]+/[\w.-]+)|<error: (?:endpoints|services?) "([^"]+)" not found>
   an Ingress names the Service $1, which does not exist in its namespace
 while connecting to upstream.*? upstream: "\w+://127\.[\d.]+:
-  nginx itself refuses: it has an address of its own in place of the Service of the Ingress, of which it knows no endpoint: the Service, its port or its endpoints are not there (kubectl describe ingress, kubectl get endpoints), or the class of the Ingress is that of another controller
+  nginx itself refuses: it has an address of its own in place of the Service of the Ingress: that Service, its port or its endpoints are not there (kubectl describe ingress), or the class of the Ingress is that of another controller
 connect\(\) failed \(111: Connection refused\) while connecting to upstream.*? upstream: "\w+://((?!127\.)[\d.]+:\d+)
   nginx is refused by $1, an endpoint: no program of the pod listens at this port (targetPort), or it does on 127.0.0.1 alone
 connect\(\) failed \(113: .*?\) while connecting to upstream.*? upstream: "\w+://((?!127\.)[\d.]+:\d+)
-  nginx does not reach $1, an endpoint, and is told "no route to host": a firewall refuses what goes to the pod (REJECT, as firewalld writes it, on the node of nginx or on that of the pod), or the pod is gone
+  nginx does not reach $1, an endpoint, and is told "no route to host": a firewall refuses what goes to the pod (REJECT, as firewalld writes it, on either node), or the pod is gone
 upstream timed out \(110: .*?\) while connecting to upstream.*? upstream: "\w+://((?!127\.)[\d.]+:\d+)
-  nginx gets no answer from $1, an endpoint: packets to the pod or its answers are lost, between nodes by the network plugin or a firewall, or by a NetworkPolicy
-failed to ensure load balancer(?: for service ([\w./-]+))?: (.+?)[\s"'\`]*$
+  nginx gets no answer from $1, an endpoint: packets or answers are lost, by the network plugin or a firewall between nodes, or by a NetworkPolicy
+failed to ensure load balancer(?: for service )?([\w./-]*): (.+?)[\s"'\`]*$
   the cloud gives the Service $1 no load balancer, which kube-proxy never does: $2
 didn't have free ports for the requested pod ports
   a pod is not placed, since another pod has the port of the node that it asks for (hostPort). Those named svclb-… are of ServiceLB of k3s: two Services of type LoadBalancer cannot have one port, such as 80 and 443 of traefik
@@ -108,19 +100,19 @@ Invalid value: "?([\w.]+?)"?: (?:failed to allocate (?:\w+ )?(?:IP|port) \S+: )?
 failed calling webhook .*?Post "?https://([\w-]+)\.([\w-]+)\.svc[:/].*?: (context deadline exceeded|net/http: request canceled|dial tcp \S+ i/o timeout)
   the API server gets no answer from the pods of $2/$1 ($3): it connects from the control plane, at the port of the pods and not at that of the Service. A firewall, or a control plane outside of the network of pods, stops it
 UDP: bad checksum\. From ([\d.]+):\d+ to ([\d.]+):(?:8472|4789)\b
-  $2 drops packets of VXLAN from $1, since their checksum of UDP is wrong: ethtool -K flannel.1 tx-checksum-ip-generic off (or of vxlan.calico) avoids it, and kube-proxy 1.16.13, 1.17.9 and 1.18.6 mended one cause
+  $2 drops packets of VXLAN from $1, since their checksum of UDP is wrong: ethtool -K flannel.1 tx-checksum-ip-generic off (or of vxlan.calico) avoids it
 failed to assign an IP address to container
-  the network plugin of AWS has no free address for a pod: it is no endpoint, and does not start. The subnet is full, or the node has as many interfaces and addresses as its instance type may have
+  the network plugin of AWS has no free address for a pod: it is no endpoint, and does not start. The subnet is full, or the node has all addresses that its instance type may have
 Failed to find (?:any valid )?interface .*?failed to find interface (\S+)
   flannel does not find the interface $1 (--iface) and ends: pods of the node get no network. Name one that the node has, or none
 BIRD is not ready: Error querying BIRD
-  BIRD of calico-node does not run, so that routes to pods of other nodes are missing: the log of its container says why (a node without an address, or another BIRD on it)
+  BIRD of calico-node does not run, so that routes to pods of other nodes are missing: its log says why (a node without an address, or another BIRD on it)
 Kernel's RPF check is set to 'loose'
-  calico-node ends, since rp_filter is 2 (loose), and does not connect the pods of its node: set net.ipv4.conf.all.rp_filter to 1 or 0, or IgnoreLooseRPF (FELIX_IGNORELOOSERPF)
+  calico-node ends, since rp_filter is 2 (loose), and does not connect the pods of its node: set net.ipv4.conf.all.rp_filter to 1 or 0, or FELIX_IGNORELOOSERPF
 \b(?:[Ee]xternal|assigned|[Ll]oad ?[Bb]alancer)[ -][Ii][Pp]s? (?:is |are |does |do )?not (?:ping|respond\w* to ping)
   ${balancerWithoutPing}
 (?:FORWARD|[Ff]orward)['"\`]?(?: chain)?(?:'s)?(?: default)? policy (?:of iptables )?(?:is|was|set to|of|to) ['"\`]?DROP|(?:DROP|[Dd]rop) policy (?:on|of|for|in) (?:the |your |my )?(?:FORWARD|[Ff]orward)\b|policy of (?:the )?FORWARD(?: chain)? (?:is|was) DROP
-  the policy of filter/FORWARD is DROP, as the text says: packets of pods are dropped where no rule before accepts them. Docker sets it; a network plugin, or iptables -P FORWARD ACCEPT, lets them pass
+  the policy of filter/FORWARD is DROP, as the text says: packets of pods that no rule accepts are dropped. Docker sets it; a network plugin, or iptables -P FORWARD ACCEPT, lets them pass
 ^(?!.*ExecStart).*(?:\biptables (?:-w )?(?:-P|--policy|-I)|--add-rule ipv[46] filter) (FORWARD|INPUT|DOCKER-USER) (?:.*-j )?ACCEPT
   the text lets $1 of table filter accept packets: where that helps, its policy (DROP, as Docker sets it for FORWARD) or a rule of a firewall stopped those of pods
 \b(?:(?:[Dd]isabl|[Ss]topp|[Tt]urn|[Ff]lush)(?:ing|ed)(?: off)?|(?:[Ww]hen|[Ii]f|[Oo]nce|[Aa]fter) (?:[Ii]|we) (?:stop|disable|flush|turn off)) (?:the |my |all )*(firewalld|ufw|iptables|firewall)(?!.*?\?)(?:(?!n't| not | no )[^.])*?\b(?:fix|work|solv|resolv|help)
@@ -128,11 +120,11 @@ Kernel's RPF check is set to 'loose'
 (?<!没有?|未|不)(?:开启|启用|打开|启动)了?\s?(?:防火墙|firewalld|ufw|iptables)[^。]{0,6}(?:后|之后|就)[^。]*(?:不了|无法|不通|失败|超时|不能)|(?:关闭|停止|关掉|禁用)了?\s?(?:防火墙|firewalld|ufw|iptables)[^。]{0,6}(?:后|之后|就)(?:(?!还是|仍|依然|不)[^。])*(?:正常|可以|好了|解决|通了)
   without the firewall${stoppedByIt}
 unreachable backend: no upstream host
-  CoreDNS has no server for names outside of the cluster that answers: those that forward in the Corefile names, or the resolv.conf that it reads, are not reached from its pod (a firewall, the masquerading of the network plugin)
+  CoreDNS has no server for names outside of the cluster that answers: those of forward in the Corefile, or of the resolv.conf that it reads, are not reached from its pod (a firewall, no masquerading)
 Hairpin setup failed for pod "([^"_]+)_
   kubelet cannot let the pod $1 reach itself through its own Service (hairpin mode): the end of its log line says why
 \bfrom (?:within |inside )?(?:the |a )?(?:[\w-]+ ){0,3}(?:pod|Pod|container) itself\b|\b[Pp]ods? (?:can ?not|can'?t|could ?n[o']t|is unable to|are unable to|does not|doesn't) (?:access|reach|connect to|talk to|resolve|visit|curl) (?:(?:the |its |a |this )?[Ss]ervice )?(?:itself|themselves|its own|their own)\b|[Pp]od\S{0,3}\s*(?:内|里|中)?\S{0,6}\s*(?:通过|经|用|使用|访问)[^。,，;；]{0,30}(?:自己|自身|本身)(?!搭|部署|创建|写|定义|编)[^。;；]{0,20}(?:不通|超时|失败|不了|无法|不能|拒绝)|(?:无法|不能|不通)[^。,，;；]{0,12}(?:访问|连接)[^。,，;；]{0,12}(?:自己|自身)(?!搭|部署|创建|写|定义|编)
-  a pod that its own Service sends back to itself gets an answer only where the interface of the pod has hairpin mode (hairpinMode of the network plugin; cat /sys/class/net/cni0/brif/*/hairpin_mode) and such packets are masqueraded
+  a pod that its own Service sends back to itself gets an answer only where its interface has hairpin mode (hairpinMode of the network plugin; cat /sys/class/net/cni0/brif/*/hairpin_mode) and such packets are masqueraded
 \b(?:[Aa]ll?ow|[Oo]pen)\w*[^.]{0,40}\bTCP\b[^.]{0,40}\bnot UDP\b|\b(?:8472|4789)(?:/udp)?\b[^.]{0,40}\b(?:(?:was|is|were|are|being|got) (?:blocked|closed|dropped|filtered|not (?:open|allowed))|(?:wasn't|isn't) (?:open|allowed))|\b(?:missed|forgot|had|needed|failed) to (?:open|allow)\b[^.]{0,40}\b(?:8472|4789|UDP)\b
   a firewall between the nodes stops UDP, as the text says: packets to pods of other nodes go in UDP (VXLAN: port 8472 of flannel, 4789 of Calico)
 \blisten\w* (?:only )?(?:on|at|to) ['"\`]*(?:localhost|127\.0\.0\.1)['"\`]* (?:and not|instead of|rather than|not) |\blisten\w* only (?:on|at|to) ['"\`]*(?:localhost|127\.0\.0\.1)
@@ -142,9 +134,9 @@ Hairpin setup failed for pod "([^"_]+)_
 (?:[Rr]esolved|[Ss]ol(?:ved|ution)|[Ff]ix(?:ed)?|[Ww]orks)\b[^.]*\biptables\W{1,3}(?:in|to) [Ll]egacy|update-alternatives --set iptables \S*iptables-legacy
   with iptables-legacy packets arrive, as the text says: kube-proxy, the network plugin and firewalls of a node must write to one backend of iptables (iptables-nft-save and iptables-legacy-save show both)
 \biptables (?:- ?F|--flush)\b[^.]*?\b(?:recover|fix|work|(?:re)?solv|help)
-  without the rules of iptables packets arrive, as the text says: one of another program drops or refuses them, and those of kube-proxy are written again. iptables-save before that shows which
+  without the rules of iptables packets arrive, as the text says: one of another program stops them, and those of kube-proxy are written again. iptables-save before that shows which
 panic: (?<=\w.{0,99}\Wpanic: )(runtime error: [a-z ]+[a-z])
-  a program crashed ($1): if it is kube-proxy, it may have missed the update at which it did, and its rules are old until it is started again. Its newest patch release may have mended it
+  a program crashed ($1): if it is kube-proxy, it may have missed the update at which it did, and its rules are old until it is started again. A newer patch release may have mended it
 ^["'/* ]*([\w.-]+/[\w.:-]+) has no endpoints\b
   a rule of kube-proxy refuses $1: for the kube-proxy of that node it has no endpoint
 node\.kubernetes\.io/(exclude-from-external-load-balancers)
@@ -154,19 +146,19 @@ node\.kubernetes\.io/(exclude-from-external-load-balancers)
 Service ([\w.-]+) does not have a service port ([\w-]+)
   kubectl port-forward asks for port $2 of the Service $1, which has no such port: it names a port of the Service, and not that of the pods (targetPort)
 clusterCIDR not specified, unable to distinguish
-  kube-proxy has no clusterCIDR: it masquerades nothing of what comes to cluster IPs, so that nodes, pods in the network of their host and hosts outside may get no answer from pods of other nodes (kubeadm init --pod-network-cidr sets it)
+  kube-proxy has no clusterCIDR: it masquerades nothing of what comes to cluster IPs, so that nodes and hosts outside may get no answer from pods of other nodes (kubeadm init --pod-network-cidr sets it)
 "localEndpoints": ?0\b
-  a health check of kube-proxy says that its node has no endpoint of the Service, so that load balancers send nothing there: where a ready pod of it runs on that node, kube-proxy takes itself for another one (hostnameOverride must be the name of the Node)
+  a health check of kube-proxy says that its node has no endpoint of the Service, so that load balancers send nothing there: where a ready pod of it runs there, kube-proxy takes itself for another node (hostnameOverride must be the name of the Node)
 ["'\`(“]-A (FORWARD|INPUT) -j (REJECT|DROP)\b|\biptables (?:-w )?(?:-D|--delete) (FORWARD|INPUT) .*-j (REJECT|DROP)\b
-  the text names a rule of $1$3 with $2$4: it stops every packet that no rule before it accepts, and so those of pods. Where firewalld or iptables-services writes it, rules for the networks of pods and Services must come before it
+  the text names a rule of $1 with $2: it stops every packet that no rule before it accepts, and so those of pods. Rules for the networks of pods and Services must come before it
 (?:holding the xtables lock|lock /run/xtables\.lock)
-  another program holds the lock of iptables, so that one that needs it (kube-proxy, a network plugin) writes no rules meanwhile: lsof /run/xtables.lock on the node shows which runs iptables all the time or hangs in it
+  another program holds the lock of iptables, and kube-proxy or a network plugin writes no rules meanwhile: lsof /run/xtables.lock on the node shows which
 ^\s*Chain FORWARD \(policy DROP ([1-9]\w*) packets
   the policy of filter/FORWARD dropped $1 packets that no rule of it accepted, which may be those of pods
 \b(\w+_cache): neighbor table overflow
   the kernel has no place for more neighbors ($1) and drops packets to new ones: net.ipv4.neigh.default.gc_thresh1, 2 and 3 are too small for the pods and nodes
 is forbidden: User "(system:[^"]+)" cannot (\w+) resource "(services|endpoints|endpointslices|nodes|pods|namespaces)"
-  the API server does not let $1 $2 $3, so that the program does not follow them: of kube-proxy the rules are those of before, DNS does not know the names of Services, a network plugin does not connect the pods of its node. Its ClusterRole, or what binds it, is missing or too old
+  the API server does not let $1 $2 $3, so that the program does not follow them: rules of kube-proxy are old, DNS does not know Services, a network plugin does not connect the pods of its node. Its ClusterRole or ClusterRoleBinding is missing or too old
 Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?no endpoints available for service "?(?:https?:)?([\w-]+)
   $1/$2 has no ready endpoint, and the API server finds none to connect to: no pod that its selector matches is ready
 ^(?!.*\.svc\b).*no endpoints available for service "?(?:https?:)?([\w-]+)
@@ -176,25 +168,25 @@ Post "?https?:\/\/[\w-]+\.([\w-]+)\.svc.*?no endpoints available for service "?(
 \breply from unexpected source: (\S+)#\d+, expected (\S+)#\d+
   ${untranslatedText('$1', '$2')}
 "reason":"notOwner".*?"service":"([^"]+)"
-  the speaker of MetalLB on one node withdraws $1 (notOwner): another node announces it (the event nodeAssigned of kubectl describe svc), or none may: with externalTrafficPolicy Local one with a ready endpoint, and nodeSelectors of the L2Advertisement and the label exclude-from-external-load-balancers leave others out
+  the speaker of MetalLB on one node withdraws $1 (notOwner): another node announces it (event nodeAssigned), or none may: with externalTrafficPolicy Local one with a ready endpoint alone, and none that nodeSelectors of the L2Advertisement or the label exclude-from-external-load-balancers leave out
 NAT: 1st level lookup addr=[\da-f]{8} port=(3[0-2]\d{3})\b.*\bnodeport miss\b
   Calico's eBPF mode has no node port $1 where a packet asks for it ("nodeport miss"): its tables lack the Service, or the node does not serve it at that address (calico-node -bpf nat dump)
 ^([\d.]+|[\da-f:]+) port (\d+) proto \d+ id \d+ count 0 local 0\b
-  the rules of Calico's eBPF mode have no backend for $1, port $2, on this node (count 0): it drops or refuses connections. If the Service has ready endpoints, calico-node does not follow the API server, and its log says why
+  the rules of Calico's eBPF mode have no backend for $1, port $2, on this node (count 0): it drops or refuses connections. If the Service has ready endpoints, the log of calico-node says why it lacks them
 ^(?:[\da-f]{8}-\S+\s+\S+\s+)?(?:tcp|udp|sctp)\s+([\d.]+:\d+)\s*(?:$|(?:tcp|udp|sctp)\s|[\da-f]{8}-|\S*[$#] )
   a load balancer of OVN has no backend for $1 (ovn-nbctl lb-list): OVN-Kubernetes, which serves Services there in place of kube-proxy, knows no endpoint for it, or, of a Local policy, none on that node
 ^\d+: kube-tunnel-if\S*: <(?![^>]*\bUP\b)[^>]*>
-  kube-tunnel-if of a pod is down, to which kube-router sends what comes for an external IP with DSR (kube-router.io/service.dsr): the pod drops these packets. The log of kube-router on that node says why it did not set it up
+  kube-tunnel-if of a pod is down, to which kube-router sends what comes for an external IP with DSR (kube-router.io/service.dsr): the pod drops it. The log of kube-router on that node says why
 [Tt]he (?:Endpoints|EndpointSlice) "?([\w.-]+)"? is invalid: .*?Invalid value: "?([^"\s]+?)"?: (m[au][\w ]*\w)
   the API server refuses the endpoints $1, since $2 $3: without them the Service has no endpoint. Programs of a node are asked at its own address, and must listen there
 \[ip6?tables(?:-\w+)*\] <defunct>
-  an iptables that kube-proxy started has ended, and the program that started it takes no notice (<defunct>): if that is kube-proxy, it hangs and writes no rules until it is started again
+  an iptables that kube-proxy started has ended, and its parent takes no notice (<defunct>): if that is kube-proxy, it hangs and writes no rules until it is started again
 \biptables (?:-t filter )?(?:-D|--delete) KUBE-FORWARD\b.*\bINVALID\b|\b(?:[Rr]emov|[Dd]elet|[Dd]isabl)\w*\b[^.]{0,80}\bINVALID\b[^.]{0,80}\b(?:works?|solv\w+|fix\w*|helps?|resolv\w+)\b
-  the text takes away the rule of KUBE-FORWARD that drops INVALID packets: where that helps, answers take another way than the requests (asymmetric routes), so that this node does not know the connection. Route both by one node, or set net.netfilter.nf_conntrack_tcp_be_liberal to 1 (kube-proxy from 1.29 on)
+  the text takes away the rule of KUBE-FORWARD that drops INVALID packets: where that helps, answers take another way than requests (asymmetric routes), and this node does not know the connection. Route both by one node, or set net.netfilter.nf_conntrack_tcp_be_liberal to 1 (kube-proxy from 1.29 on)
 Skipped creating Hns LoadBalancer for cluster ip resources.*?clusterIP="([\d.]+)"
   kube-proxy on a Windows node makes no load balancer for the cluster IP $1: all endpoints are about to end, or, with externalTrafficPolicy Local and kube-proxy 1.26, none is on that node
 ([\d.]+)\.(3[0-2]\d{3}) > [\d.]+: sctp\b.{0,20}\[ABORT\]
-  $1 itself answers SCTP at its port $2 with ABORT: if that is a node port, no rule translated it: the node lacks the rules of the Service (iptables-save), or its kernel nf_conntrack_proto_sctp or nf_nat_proto_sctp
+  $1 itself answers SCTP at its port $2 with ABORT: if that is a node port, the node lacks its rules (iptables-save), or its kernel nf_conntrack_proto_sctp or nf_nat_proto_sctp
 BPF dataplane mode enabled but not supported by the kernel
   Calico has switched its eBPF mode off, which needs a newer kernel: without kube-proxy beside it nobody serves Services there
 (\S+) in \w+ has incorrect IP version \(service ([\w./-]+)\)
@@ -204,7 +196,7 @@ TopologyAwareHintsDisabled\b.*?\b((?:Insufficient|Unable|Nodes|No) [\w ]*\w)
 \b(?:fwmark:|FwMark ?=|not from all fwmark) (0x[\da-f]*[89a-f][\da-f]{3})\b
   the mark $1 (as WireGuard gives to packets of its tunnel) has the bit 0x8000, whose packets KUBE-FIREWALL drops (kubelet up to 1.26): give WireGuard another one (FwMark)
 \bIP (?!\S+ > \S+: ICMP time)\S+ > (\S+?): ICMP echo request.*?\bIP (\S+) > \S+: ICMP time exceeded in-transit
-  $2 answers that what is sent to $1 has been on its way for too long: unless the client is traceroute, packets go round between $2 and a router, as no route or rule of it leads to the pod (ip route get $1, ip rule)
+  $2 answers that what is sent to $1 has been on its way for too long: unless the client is traceroute, packets go round between $2 and a router, as none of its routes leads to the pod (ip route get $1, ip rule)
 Address(?: \d+)?:\s+(\S+?)[:#]53\b.{0,40}\*\* server can't find (\S+): NXDOMAIN
   $1 answers, and knows no name $2${unknownName}
 Address(?: \d+)?:\s+(\S+?)[:#]53\b.{0,40}\*\* server can't find (\S+): (?:SERVFAIL|REFUSED)
@@ -218,7 +210,7 @@ const isRule = /^(?:\[\d+:\d+\] )?-A |^:/;
 export function toldCauses(lines: readonly string[]): readonly string[] {
   const entries = lines.flatMap((line, at) => {
     if (line === '' || isRule.test(line)) return [];
-    const parts = lines.slice(at, at + maxBroken).map(part => part.trim());
+    const parts = lines.slice(at, at + maxBroken).map(part => part.trim().replace(/^```.*/, ''));
     return [...piecesOf(parts.join(' ').replaceAll('\\"', '"'))];
   });
   return meant(told, entries).map(({text}) => text);
