@@ -6,7 +6,7 @@ import type {ClusterView} from '../expect/cluster/cluster-view.ts';
 import {droppedRanges} from '../expect/nftables/base-chains.ts';
 import {expectIpvs} from '../expect/ipvs/expected-ipvs.ts';
 import {proxyTableId} from '../expect/nftables/expected-table.ts';
-import {keptWith, once, onceAsked} from '../model/once.ts';
+import {heldIn, keptWith, once, onceAsked} from '../model/once.ts';
 import {isBaseChain} from '../expect/iptables/expected-ruleset.ts';
 import {listChain} from '../analyze/iptables/chain-texts.ts';
 import {thirdPartyChains} from '../analyze/third-party/iptables-rules.ts';
@@ -48,7 +48,7 @@ export function expectedSide(input: ExpectedSideInput): WalkedSide {
   if (!besideOthers) return side;
   const [first, ...rest] = allOf(setup.dumps, family);
   const [own = null] = side.iptables;
-  const iptables = first === undefined ? side.iptables : [new RulesAfter(first, own), ...rest.map(one => new RulesAfter(one, null))];
+  const iptables = first === undefined ? side.iptables : [rulesAfter(first, own), ...rest.map(one => rulesAfter(one, null))];
   const tableSources = tablesAfter(setup, family, side.nft?.tableSources ?? []);
   return {...side, iptables, nft: {tableSources}, isIptablesYounger: first === undefined};
 }
@@ -129,41 +129,25 @@ export const jumpsToServiceChain = new RegExp(`(?:-j|-g|jump|goto) (?:${serviceC
  * The iptables rules of a node after kube-proxy removed its own and wrote those of `written`. Built-in chains contain kube-proxy's jumps in
  * their old position, or first, and all third-party rules. Without `written`, only the latter remain.
  */
-class RulesAfter implements ChainSource {
-  readonly family: Family;
-  readonly backend: Ruleset['backend'];
-  readonly #actual: Ruleset;
-  readonly #written: ChainSource | null;
-  readonly #chains = new Map<string, Chain | undefined>();
-
-  constructor(actual: Ruleset, written: ChainSource | null) {
-    this.family = actual.family;
-    this.backend = actual.backend;
-    this.#actual = actual;
-    this.#written = written;
-  }
-
-  hasTable(table: string): boolean {
-    return this.#actual.hasTable(table) || (this.#written?.hasTable(table) ?? false);
-  }
-
-  chain(table: string, name: string): Chain | undefined {
-    const key = `${table}/${name}`;
-    if (!this.#chains.has(key)) this.#chains.set(key, this.#make(table, name));
-    return this.#chains.get(key);
-  }
-
-  #make(table: string, name: string): Chain | undefined {
-    const actual = this.#actual.chain(table, name);
-    const written = this.#written?.chain(table, name);
-    if (!isBaseChain(name)) return written ?? actual;
-    const rules = actual?.rules() ?? [];
-    const jumps = written?.rules() ?? [];
+function rulesAfter(actual: Ruleset, written: ChainSource | null): ChainSource & Pick<Ruleset, 'backend'> {
+  const make = (table: string, name: string): Chain | undefined => {
+    const own = actual.chain(table, name);
+    const other = written?.chain(table, name);
+    if (!isBaseChain(name)) return other ?? own;
+    const rules = own?.rules() ?? [];
     const place = Math.max(0, rules.findIndex(isProxyJump));
     const others = rules.filter(rule => !isProxyJump(rule));
     const before = rules.slice(0, place).filter(rule => !isProxyJump(rule)).length;
-    return listChain({table, name, policy: actual?.policy ?? 'ACCEPT', complete: true}, others.toSpliced(before, 0, ...jumps));
-  }
+    const all = others.toSpliced(before, 0, ...(other?.rules() ?? []));
+    return listChain({table, name, policy: own?.policy ?? 'ACCEPT', complete: true}, all);
+  };
+  const made = new Map<string, {readonly chain: Chain | undefined}>();
+  return {
+    family: actual.family,
+    backend: actual.backend,
+    hasTable: table => actual.hasTable(table) || (written?.hasTable(table) ?? false),
+    chain: (table, name) => heldIn(made, `${table}/${name}`, () => ({chain: make(table, name)})).chain,
+  };
 }
 
 /** kube-proxy deletes its jumps, except those to KUBE-FIREWALL, which the kubelet used as well. Others with `KUBE-` are kube-router's. */

@@ -37,25 +37,18 @@ export function joinChains(like: Chain, parts: readonly ChainPart[]): Chain {
     return indexes.map(index => lines[index] ?? '');
   };
   const rules = onceAsked(() => Array.from({length: ruleCount}, (_, index) => at(index)).filter(rule => rule !== undefined));
-  return {
-    table: like.table,
-    name: like.name,
-    policy: like.policy,
-    complete: like.complete,
-    ruleCount,
-    rules,
-    ruleAt: at,
-    text: () => parts.flatMap(linesOf).join('\n'),
-  };
+  return {...listChain(like, []), ruleCount, rules, ruleAt: at, text: () => parts.flatMap(linesOf).join('\n')};
 }
 
-/** A source in which one chain is another, or removed. */
-export function withChain(source: ChainSource, chain: Pick<Chain, 'table' | 'name'>, other: Chain | undefined): ChainSource {
-  return {
-    family: source.family,
-    hasTable: table => source.hasTable(table),
-    chain: (table, name) => (table === chain.table && name === chain.name ? other : source.chain(table, name)),
-  };
+/** A source with other chains. */
+export function replaced(source: ChainSource, chain: ChainSource['chain']): ChainSource {
+  return {family: source.family, hasTable: table => source.hasTable(table), chain};
+}
+
+/** A source in which one chain has other rules. */
+export function withRules(source: ChainSource, chain: Chain, rules: readonly Rule[]): ChainSource {
+  const other = listChain(chain, rules);
+  return replaced(source, (table, name) => (table === chain.table && name === chain.name ? other : source.chain(table, name)));
 }
 
 /** The texts of rules, and of those in third-party chains that they lead to. */

@@ -13,7 +13,7 @@ import {noNodePortAnswers, noServiceRules, noServiceWorks, unmasqueraded} from '
 import type {Symptom} from '../symptoms/symptom.ts';
 import {isKubeProxyChain} from '../third-party/iptables-rules.ts';
 import {analyzeBaseRules} from './base-rules/analyze-base-rules.ts';
-import {listChain, textsOf, withChain} from './chain-texts.ts';
+import {textsOf, withRules} from './chain-texts.ts';
 import {compareFamily} from './endpoint-changes.ts';
 import {type Expect, iptablesHypotheses} from './resolve-version.ts';
 import {leftoverChains, misnamedChains, withMisnamed} from './misnamed-chains.ts';
@@ -135,7 +135,7 @@ function withForwarding(expected: ExpectedRuleset, actual: Ruleset, baseRules: r
   if (!baseRules.some(({kind}) => kind === 'forward-blocked')) return actual;
   const chain = actual.chain('filter', 'KUBE-FORWARD');
   const right = expected.chain('filter', 'KUBE-FORWARD');
-  return chain !== undefined && right !== undefined ? withChain(actual, chain, listChain(chain, right.rules())) : actual;
+  return chain !== undefined && right !== undefined ? withRules(actual, chain, right.rules()) : actual;
 }
 
 /** Many Service ports share the others. */
@@ -238,7 +238,7 @@ function without(view: ChainSource, rules: readonly Rule[]): ChainSource {
   const places = uniqueBy(rules, ({table, chain}) => `${table}/${chain}`);
   return places.reduce((source, {table, chain: name}) => {
     const chain = view.chain(table, name);
-    const kept = chain?.rules().filter(rule => !left.has(rule));
-    return chain === undefined || kept === undefined ? source : withChain(source, chain, listChain(chain, kept));
+    const isKept = (rule: Rule): boolean => !left.has(rule);
+    return chain === undefined ? source : withRules(source, chain, chain.rules().filter(isKept));
   }, view);
 }

@@ -7,7 +7,7 @@ import {pushTo} from '../../model/lists.ts';
 import {type Chain, type ChainSource, commentOf, matchOptionOf, optionOf, type Rule, ruleAt, type Ruleset} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import {entriesOf} from '../outcomes/probes.ts';
-import {joinChains} from './chain-texts.ts';
+import {joinChains, replaced} from './chain-texts.ts';
 
 /** Whether a rule matches the packets of this entry. */
 export function isEntryRule(rule: Rule, entry: Entry): boolean {
@@ -119,18 +119,14 @@ function entryKeyOf(rule: Rule): string | null {
  */
 export function iptablesServiceView(expected: ExpectedRuleset, actual: Ruleset): ChainSource {
   const services = onceAsked(() => withTail(actual.chain('nat', 'KUBE-SERVICES'), expected.chain('nat', 'KUBE-SERVICES')));
-  return {
-    family: expected.family,
-    hasTable: table => expected.hasTable(table),
-    chain: (table, name) => {
-      if (table === 'raw' || table === 'mangle' || table === 'security') return undefined;
-      // A table that a truncated dump does not show is assumed to be as expected.
-      if (!actual.hasTable(table)) return expected.chain(table, name);
-      if (!/^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|(?:SVC|SVL|EXT|FW|XLB|SEP)-.*)$/.test(name))
-        return expected.chain(table, name) ?? actual.chain(table, name);
-      return table === 'nat' && name === 'KUBE-SERVICES' ? services() : actual.chain(table, name);
-    },
-  };
+  return replaced(expected, (table, name) => {
+    if (table === 'raw' || table === 'mangle' || table === 'security') return undefined;
+    // A table that a truncated dump does not show is assumed to be as expected.
+    if (!actual.hasTable(table)) return expected.chain(table, name);
+    if (!/^KUBE-(?:SERVICES|NODEPORTS|EXTERNAL-SERVICES|PROXY-FIREWALL|(?:SVC|SVL|EXT|FW|XLB|SEP)-.*)$/.test(name))
+      return expected.chain(table, name) ?? actual.chain(table, name);
+    return table === 'nat' && name === 'KUBE-SERVICES' ? services() : actual.chain(table, name);
+  });
 }
 
 /** The actual KUBE-SERVICES, with the expected node-port jump. */

@@ -6,7 +6,7 @@ import type {ServedPort} from '../../model/endpoint.ts';
 import type {Severity} from '../../model/finding.ts';
 import type {ChainSource, Difference, Rule, Ruleset} from '../../model/ruleset.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
-import {listChain, missingHook, textsOf, withChain} from '../iptables/chain-texts.ts';
+import {missingHook, textsOf, withRules} from '../iptables/chain-texts.ts';
 import {isBeyondTruncation} from '../iptables/node-rulesets.ts';
 import {type BaseRuleChange, baseRuleChanges} from '../outcomes/base-rule-packets.ts';
 import {walkOf} from '../outcomes/environment.ts';
@@ -180,9 +180,8 @@ function analyzeHook({rule}: BaseRuleDifference, {ruleset, baseRules, harmOf}: B
 /** The expected base rules without one jump. */
 function withoutJump(baseRules: ChainSource, {table, chain, target}: Rule): ChainSource {
   const whole = baseRules.chain(table, chain);
-  if (whole === undefined) return baseRules;
-  const rules = whole.rules().filter(rule => rule.target?.name !== target?.name);
-  return withChain(baseRules, whole, listChain(whole, rules));
+  const isOther = (rule: Rule): boolean => rule.target?.name !== target?.name;
+  return whole === undefined ? baseRules : withRules(baseRules, whole, whole.rules().filter(isOther));
 }
 
 /** Differences of kube-proxy's own chains: one symptom for each chain, or group of chains, whose severity is the effect on packets. */

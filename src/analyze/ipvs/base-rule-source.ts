@@ -2,10 +2,10 @@ import {heldIn} from '../../model/once.ts';
 import type {ExpectedIpvs} from '../../expect/ipvs/expected-ipvs.ts';
 import {setName, type SetRole, setTypes} from '../../expect/ipvs/ipvs-sets.ts';
 import type {Chain, ChainSource, Ruleset} from '../../model/ruleset.ts';
-import {parseRule} from '../../parse/iptables/rule.ts';
+import {textChain} from '../../parse/iptables/dump-chain.ts';
 import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import type {Side} from '../../trace/side.ts';
-import {listChain} from '../iptables/chain-texts.ts';
+import {replaced} from '../iptables/chain-texts.ts';
 import {environmentOf} from '../outcomes/environment.ts';
 import {boundOf, type IpvsDifferences, type IpvsState} from './ipvs-state.ts';
 
@@ -23,21 +23,22 @@ export function baseRuleSource({baseRules, ports, outFilter, context: {family}}:
       const key = `${table}/${name}`;
       const rules = texts.get(key);
       if (rules === undefined) return undefined;
-      return heldIn(chains, key, () => textChain(table, name, rules));
+      const like = {table, name, policy: name.startsWith('KUBE-') ? null : 'ACCEPT', complete: true};
+      return heldIn(chains, key, () =>
+        textChain(
+          like,
+          rules.map(text => `-A ${name} ${text}`),
+        ),
+      );
     },
   };
 }
 
 export const outFilterChain = 'filter/KUBE-IPVS-OUT-FILTER';
 
-function textChain(table: string, name: string, texts: readonly string[]): Chain {
-  const rules = texts.map(text => parseRule(`-A ${name} ${text}`, {table, chain: name, line: 0}));
-  return listChain({table, name, policy: name.startsWith('KUBE-') ? null : 'ACCEPT', complete: true}, rules);
-}
-
 /** A source in which some chains are taken from another. */
 export function withChainsOf(source: ChainSource, other: ChainSource, keys: ReadonlySet<string>): ChainSource {
-  return {...source, chain: (table, name) => (keys.has(`${table}/${name}`) ? other : source).chain(table, name)};
+  return replaced(source, (table, name) => (keys.has(`${table}/${name}`) ? other : source).chain(table, name));
 }
 
 export interface IpvsSides {

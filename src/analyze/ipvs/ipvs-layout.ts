@@ -7,6 +7,7 @@ import {once} from '../../model/once.ts';
 import type {ChainSource, Difference, Ruleset, RuleText} from '../../model/ruleset.ts';
 import {serverKey, type VirtualServer} from '../../model/virtual-server.ts';
 import type {FamilyLayout, FamilyRules} from '../analyze-family.ts';
+import {replaced} from '../iptables/chain-texts.ts';
 import {hookedChains} from '../iptables/resolve-version.ts';
 import {noServiceRules, withEffect} from '../symptoms/node-symptoms.ts';
 import type {Symptom} from '../symptoms/symptom.ts';
@@ -76,11 +77,8 @@ export function ipvsFamily({expect, state, ruleset, formerOwner}: IpvsFamily): I
         besideThirdParty: () => {
           const baseRules = baseRuleSource(expected);
           if (ruleset === null || !holdsJumps(ruleset, baseRules)) return null;
-          const beside: ChainSource = {
-            family: ruleset.family,
-            hasTable: table => ruleset.hasTable(table),
-            chain: (table, name) => (name.startsWith('KUBE-') ? baseRules.chain(table, name) : undefined) ?? ruleset.chain(table, name),
-          };
+          const ownChain = (table: string, name: string) => (name.startsWith('KUBE-') ? baseRules.chain(table, name) : undefined);
+          const beside = replaced(ruleset, (table, name) => ownChain(table, name) ?? ruleset.chain(table, name));
           const {environment} = sides.actual;
           const others = rules.iptables.filter(({backend}) => backend !== ruleset.backend);
           return {

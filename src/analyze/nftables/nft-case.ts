@@ -34,12 +34,8 @@ export interface NftBaseRulesCase extends NftCase {
  */
 export function nftServiceView(expected: ExpectedTable, actual: NftTable): NftTableSource {
   const baseRules = new Set(expected.baseRules.map(({name}) => name));
-  return {
-    id: expected.id,
-    family: expected.family,
-    baseChains: expected.baseChains,
-    // All base chains are present: they are the expected ones.
-    declared: true,
+  // All base chains are present: they are the expected ones.
+  return withParts(expected, {
     chain: name =>
       baseRules.has(name) ? expected.chain(name) : (actual.chain(name) ?? (actual.declared ? undefined : unread(expected.id, name))),
     set: name => {
@@ -47,7 +43,13 @@ export function nftServiceView(expected: ExpectedTable, actual: NftTable): NftTa
       if (name === 'nodeport-ips') return shape;
       return actual.set(name) ?? (shape === undefined ? undefined : {...shape, elements: new Map(), complete: actual.complete});
     },
-  };
+  });
+}
+
+/** A table with some of its parts replaced. */
+function withParts(table: NftTableSource, parts: Partial<Pick<NftTableSource, 'baseChains' | 'chain' | 'set'>>): NftTableSource {
+  const {id, family, declared, baseChains} = table;
+  return {id, family, declared, baseChains, chain: name => table.chain(name), set: name => table.set(name), ...parts};
 }
 
 /** A chain that may follow after the end of a truncated dump. */
@@ -62,14 +64,10 @@ export function withChains(table: NftTableSource, chains: ReadonlyMap<string, Nf
     chain !== undefined && chain.base !== null && !table.baseChains.some(base => base.name === name) ? [chain] : [],
   );
   const kept = table.baseChains.flatMap(chain => (chains.has(chain.name) ? asBase(chains.get(chain.name)) : [chain]));
-  return {
-    id: table.id,
-    family: table.family,
-    declared: table.declared,
+  return withParts(table, {
     baseChains: [...kept, ...added],
     chain: name => (chains.has(name) ? chains.get(name) : table.chain(name)),
-    set: name => table.set(name),
-  };
+  });
 }
 
 function asBase(chain: NftChain | undefined): readonly NftChain[] {
@@ -78,15 +76,7 @@ function asBase(chain: NftChain | undefined): readonly NftChain[] {
 
 /** A table in which one set holds other elements. */
 export function withSet(table: NftTableSource, name: string, set: NftSet | undefined): NftTableSource {
-  const {id, family, declared, baseChains} = table;
-  return {
-    id,
-    family,
-    declared,
-    baseChains,
-    chain: wanted => table.chain(wanted),
-    set: wanted => (wanted === name ? set : table.set(wanted)),
-  };
+  return withParts(table, {set: wanted => (wanted === name ? set : table.set(wanted))});
 }
 
 /** The chain that picked the endpoint; null when none of a Service's did. */

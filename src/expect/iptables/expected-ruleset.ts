@@ -1,7 +1,7 @@
 import {heldIn} from '../../model/once.ts';
 import type {Family} from '../../model/address.ts';
 import type {Chain, ChainSource} from '../../model/ruleset.ts';
-import {TextChain} from '../../parse/iptables/dump-chain.ts';
+import {textChain} from '../../parse/iptables/dump-chain.ts';
 import {baseRuleChains, writeBaseRules, writeNodePortTail} from './base-rules.ts';
 import {parseChainName} from './chain-names.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
@@ -122,7 +122,7 @@ export class ExpectedRuleset implements ChainSource {
 }
 
 function expectedChain(table: string, name: string, texts: readonly string[]): Chain {
-  return new TextChain({table, name, policy: isBaseChain(name) ? 'ACCEPT' : null, complete: true}, texts);
+  return textChain({table, name, policy: isBaseChain(name) ? 'ACCEPT' : null, complete: true}, texts);
 }
 
 interface BaseRules {

@@ -78,45 +78,22 @@ export class DumpChain implements Chain {
   }
 }
 
-/** A chain whose rules are in memory as text. They are parsed on demand. */
-export class TextChain implements Chain {
-  readonly table: string;
-  readonly name: string;
-  readonly policy: string | null;
-  readonly complete: boolean;
-  readonly #texts: readonly string[];
-  readonly #lines: readonly number[] | undefined;
-  readonly #parsed: Rule[] = [];
-  #rules: readonly Rule[] | null = null;
-
-  /** `lines`: of each rule in the text that shows it; left out for a chain of none. */
-  constructor(of: Pick<Chain, 'table' | 'name' | 'policy' | 'complete'>, texts: readonly string[], lines?: readonly number[]) {
-    this.table = of.table;
-    this.name = of.name;
-    this.policy = of.policy;
-    this.complete = of.complete;
-    this.#texts = texts;
-    this.#lines = lines;
-  }
-
-  get ruleCount(): number {
-    return this.#texts.length;
-  }
-
-  text(): string {
-    return this.#texts.join('\n');
-  }
-
-  rules(): readonly Rule[] {
-    this.#rules ??= this.#texts.flatMap((_, index) => this.ruleAt(index) ?? []);
-    return this.#rules;
-  }
-
-  ruleAt(index: number): Rule | undefined {
-    const text = this.#texts[index];
-    if (text !== undefined) this.#parsed[index] ??= parseRule(text, {table: this.table, chain: this.name, line: this.#lines?.[index] ?? 0});
-    return this.#parsed[index];
-  }
+/** A chain whose rules are in memory as text. `lines`: of each rule in the text that shows it; left out for a chain of none. */
+export function textChain(
+  {table, name, policy, complete}: Pick<Chain, 'table' | 'name' | 'policy' | 'complete'>,
+  texts: readonly string[],
+  lines: readonly number[] = [],
+): Chain {
+  const store: ChainStore = {
+    table: {name: table},
+    nameOf: () => name,
+    policyOf: () => policy,
+    isComplete: () => complete,
+    ruleCountAt: () => texts.length,
+    textAt: () => texts.join('\n'),
+    linesAt: () => texts.map((text, index) => ({text, line: lines[index] ?? 0})),
+  };
+  return new DumpChain(store, 0);
 }
 
 /** The header of a dump of iptables-save. */

@@ -2,7 +2,7 @@ import {append} from '../../model/lists.ts';
 import type {Family} from '../../model/address.ts';
 import type {Backend, Chain, ChainsByName, Ruleset, StrayLine, Table} from '../../model/ruleset.ts';
 import {targetsWithoutEffect} from './comparable-rule.ts';
-import {familyOfRules, TextChain} from './dump-chain.ts';
+import {familyOfRules, textChain} from './dump-chain.ts';
 import {chainsByTable, mergeChain, type MergedChain, type TableChain, targetOf} from './merge-chain.ts';
 import {isStructured, type Section, splitSections} from './pasted-sections.ts';
 import type {PastedLine} from './pasted-text.ts';
@@ -156,7 +156,7 @@ function tableOf(name: string, parts: readonly Part[], strays: StrayLine[]): Tab
 }
 
 function chainOf(table: string, {name, policy, rules, isWhole}: MergedChain, isComplete: boolean): Chain {
-  return new TextChain(
+  return textChain(
     {table, name, policy, complete: isComplete || isWhole},
     rules.map(({text}) => text.replace(/^\[\d+:\d+\]\s*/, '')),
     rules.map(({line}) => line),

@@ -12,7 +12,7 @@ import {environmentOf, near, type PathOutcome, walkOf} from '../../outcomes/envi
 import {unmasqueraded, withEffect} from '../../symptoms/node-symptoms.ts';
 import {residualGroups} from '../../symptoms/port-symptoms.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
-import {missingHook, listChain, textsOf, withChain} from '../chain-texts.ts';
+import {missingHook, textsOf, withRules} from '../chain-texts.ts';
 import {hasMatch, type PortDifference} from '../service-port/port-differences.ts';
 import {baseRuleChanges} from '../../outcomes/base-rule-packets.ts';
 import {isOfSome} from '../../outcomes/outcome-changes.ts';
@@ -390,7 +390,7 @@ function outcomesWithout({expected, actual, unexpected, differing, senders}: Nod
   const {context, ports} = expected;
   const changes = baseRuleChanges({context, ports, differing, senders, texts: textsOf(unexpected, actual)}, walkOf(actual));
   return (chain, rules, differs = () => true) =>
-    changes(walkOf(withChain(actual, chain, listChain(chain, rules)))).some(
+    changes(walkOf(withRules(actual, chain, rules))).some(
       ({probe, before, after}) => (probe === undefined || !isOfSome({probe})) && differs(before, after),
     );
 }
