@@ -1,6 +1,6 @@
 import {heldIn} from '../model/once.ts';
 import {append, pushTo} from '../model/lists.ts';
-import type {Chain, ChainsByName, Difference, Rule, Ruleset} from '../model/ruleset.ts';
+import type {Chain, ChainsByName, Difference, OwnerRules, Rule, Ruleset, SharedRule} from '../model/ruleset.ts';
 import {comparableRule} from '../parse/iptables/comparable-rule.ts';
 import {parseRule} from '../parse/iptables/rule.ts';
 
@@ -19,15 +19,6 @@ export interface RulesetExpectation<Owner> {
   readonly open: ReadonlySet<string>;
   /** Chains in which the order of rules does not matter. */
   readonly unordered: ReadonlySet<string>;
-}
-
-export interface OwnerRules {
-  /** Chains that belong to the owner alone, as text by name. */
-  readonly own: ReadonlyMap<string, string>;
-  /** Its rules in chains that others share. */
-  readonly shared: readonly SharedRule[];
-  /** The same object is the answer for other nodes too. */
-  readonly isKept?: true;
 }
 
 export interface RulesetComparison<Owner> {
@@ -100,14 +91,6 @@ function compareChain<Owner>(
 interface KindsOfChains {
   readonly open: ReadonlySet<string>;
   readonly unordered: ReadonlySet<string>;
-}
-
-/** A rule of a chain with rules of many owners. `line` is the text with its `-A CHAIN `, if somebody has it. */
-interface SharedRule {
-  readonly table: string;
-  readonly chain: string;
-  readonly text: string;
-  readonly line?: string;
 }
 
 /** A chain with rules of many owners. `expect` takes the expected rules in their order; an owner of null means a base rule. */

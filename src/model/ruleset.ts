@@ -102,6 +102,22 @@ export function ruleAt(chain: Chain, index: number): Rule | undefined {
   return chain.ruleAt === undefined ? chain.rules()[index] : chain.ruleAt(index);
 }
 
+/** The expected rules of one owner, such as a Service port. */
+export interface OwnerRules {
+  /** Chains of table nat that belong to the owner alone, as text by name. */
+  readonly own: ReadonlyMap<string, string>;
+  /** Its rules in chains that others share. */
+  readonly shared: readonly SharedRule[];
+  /** The next node may get the very same object. */
+  readonly isKept?: true;
+}
+
+/** A rule of a chain with rules of many owners, without its `-A CHAIN`. */
+export interface SharedRule extends Pick<RuleText, 'table' | 'chain' | 'text'> {
+  /** All of it, where the rules are kept: looking up the very same string on each node takes less than making it. */
+  readonly line?: string;
+}
+
 /** What a walk needs of a ruleset, whether actual or expected. */
 export interface ChainSource {
   readonly family: Family;

@@ -7,7 +7,7 @@ import {forwardingOff} from '../analyze/outcomes/kernel-obstacle.ts';
 import {podNetworkOf, sourcesFor} from '../analyze/outcomes/sources.ts';
 import {allOf} from '../analyze/proxy-mode.ts';
 import {compareNftTable} from '../compare/compare-nft-table.ts';
-import {compareRulesets, type OwnerRules} from '../compare/compare-rulesets.ts';
+import {compareRulesets} from '../compare/compare-rulesets.ts';
 import {parseChainName} from '../expect/iptables/chain-names.ts';
 import {ExpectedRuleset} from '../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../expect/iptables/service-rules.ts';
@@ -19,7 +19,7 @@ import {type Cidr, contains, families, type Family, parseAddress, parseCidr} fro
 import type {ServedPort} from '../model/endpoint.ts';
 import type {NftTable} from '../model/nft-ruleset.ts';
 import type {ProxyConfig} from '../model/proxy-config.ts';
-import type {Chain, RuleText, Table} from '../model/ruleset.ts';
+import type {Chain, OwnerRules, RuleText, Table} from '../model/ruleset.ts';
 import {serverKey, type VirtualServer} from '../model/virtual-server.ts';
 import {parseInterval} from '../parse/nftables/address-list.ts';
 import {type NodeSetup, jumpsToServiceChain, otherTables, serviceChains, type WalkedSide} from './sides.ts';

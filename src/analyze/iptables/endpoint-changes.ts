@@ -1,12 +1,12 @@
 import {heldIn, onceAsked} from '../../model/once.ts';
-import {compareOwnChains, compareRulesets, type OwnerRules, type RulesetComparison} from '../../compare/compare-rulesets.ts';
+import {compareOwnChains, compareRulesets, type RulesetComparison} from '../../compare/compare-rulesets.ts';
 import {chainName} from '../../expect/iptables/chain-names.ts';
 import type {ExpectedRuleset} from '../../expect/iptables/expected-ruleset.ts';
 import type {PortOnNode} from '../../expect/iptables/service-rules.ts';
 import {isLoopback, type NodeContext} from '../../expect/node-context.ts';
 import {canonicalAddress, type Cidr, contains, parseCidr} from '../../model/address.ts';
 import type {Endpoint} from '../../model/endpoint.ts';
-import type {ChainsByName, Ruleset, RuleText} from '../../model/ruleset.ts';
+import type {ChainsByName, OwnerRules, Ruleset, RuleText} from '../../model/ruleset.ts';
 import type {Entry} from '../../model/service-port.ts';
 import {comparableProbability} from '../../parse/iptables/comparable-rule.ts';
 import {missingEndpointText, staleEndpointText} from '../outcomes/compare-endpoints.ts';

@@ -2,6 +2,7 @@ import {heldIn, keptWith, once} from '../../model/once.ts';
 import {largest, partition} from '../../model/lists.ts';
 import {type Address, bitsOf, contains, type Family, joinHostPort, parseAddress, parseCidr} from '../../model/address.ts';
 import {holds, intersect, type Intervals, intervalsOf, subtract} from '../../model/intervals.ts';
+import type {Seen} from '../../expect/cluster/promised.ts';
 import {isLoopback} from '../../expect/node-context.ts';
 import {
   hostIP,
@@ -335,15 +336,9 @@ export interface ProbeComparison {
 }
 
 /** All outcomes of one walk, grouped by where they end. */
-export interface PathOutcome {
+export interface PathOutcome extends Seen {
   readonly outcomes: readonly Outcome[];
-  /** Endpoints by `ip:port`. */
   readonly destinations: ReadonlyMap<string, Share>;
-  /** Probabilities of the outcomes that reach no endpoint. */
-  readonly passed: number;
-  readonly rejected: number;
-  readonly dropped: number;
-  readonly undecided: number;
 }
 
 export interface Share {

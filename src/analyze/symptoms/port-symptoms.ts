@@ -141,6 +141,13 @@ const kinds = [
   ['reordered', 'unexpected-rule', ['is out of order', 'are out of order']],
 ] as const satisfies readonly (readonly [DifferenceKind, SymptomKind, state: readonly [one: string, more: string]])[];
 
+/** Session affinity in rules that is not what the Service asks for: of so many seconds, if these are known; null where it is missing. */
+export function otherAffinity(port: ServicePort, found: {readonly seconds: number | string | null} | null, rules: number): string {
+  const configured = configuredAffinity(port);
+  if (found === null) return `session affinity is missing in ${rules === 1 ? 'a rule' : 'rules'}: ${configured}`;
+  return `session affinity${found.seconds === null ? '' : ` of ${found.seconds} s`} is programmed, and ${configured}`;
+}
+
 /** The session affinity that a Service asks for, for the end of a message. */
 export function configuredAffinity({affinitySeconds}: ServicePort): string {
   return affinitySeconds === null ? 'none is configured' : `ClientIP for ${affinitySeconds} s is configured`;

@@ -2,7 +2,7 @@ import {serviceProxy} from '../../expect/cilium/cilium-node.ts';
 import {isNoNode, nodeNamesByAddress} from '../../expect/api-index.ts';
 import {usesLocalEndpoints} from '../../model/service-port.ts';
 import type {PortEntry} from '../../expect/cluster/cluster-view.ts';
-import {canonicalAddress, families} from '../../model/address.ts';
+import {canonicalAddress} from '../../model/address.ts';
 import type {ServiceObject} from '../../model/api-objects.ts';
 import {once} from '../../model/once.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
@@ -10,7 +10,7 @@ import type {ClusterContext} from '../check-types.ts';
 import {check} from '../catalog.ts';
 import {nameOf, ofPort} from '../../model/finding.ts';
 import {patchService, showSlices} from '../commands/commands.ts';
-import {isApiServer, isUsable, unusualEntries} from './node-ports-and-target-ports.ts';
+import {isApiServer, isUsable, nodePortOwners, unusualEntries} from './node-ports-and-target-ports.ts';
 
 export const localPolicyNowhereLocal = check('ST108', {
   // Silent for a Service without usable endpoints, which is ST101.
@@ -59,7 +59,7 @@ export const endpointIsClusterIP = check('ST117', {
       const handMade = set.endpoints.filter(({nodeName}) => nodeName === null);
       if (handMade.length === 0) continue;
       const holders = holdersOfClusterIPs(context.api.services ?? []);
-      const owners = nodePortsOf(context);
+      const owners = nodePortOwners(context.view.entries(port.family, context.proxy));
       const ofNodes = nodeNamesByAddress(context.api);
       const lost = handMade.flatMap(({address, hostPort}) =>
         holders.has(address) ? `${hostPort}, which is the cluster IP of ${holders.get(address) ?? ''}` : [],
@@ -67,7 +67,7 @@ export const endpointIsClusterIP = check('ST117', {
       // The API server and programs of nodes may listen there; those of nodes that are endpoints by a selector name their node.
       const atNodes = handMade.flatMap(({address, port: number, hostPort}) => {
         const owner = ofNodes.has(address) ? owners.get(`${number}/${port.protocol}`) : undefined;
-        return owner === undefined || isApiServer(port) ? [] : `${hostPort}, which is the node port of ${owner}`;
+        return owner === undefined || isApiServer(port) ? [] : `${hostPort}, which is the node port of ${owner.port.servicePortName}`;
       });
       const shown = {...ofPort(port), ...showSlices(nameOf(port.object), 'yaml')};
       const start = (names: readonly string[]): string =>
@@ -86,18 +86,6 @@ export const endpointIsClusterIP = check('ST117', {
     }
   },
 });
-
-/** By number and protocol, as `namespace/name:port`. */
-const nodePortsOf = once(
-  ({view, proxy}: ClusterContext): ReadonlyMap<string, string> =>
-    new Map(
-      families.flatMap(family =>
-        view
-          .entries(family, proxy)
-          .flatMap(({port}) => (port.nodePort === 0 ? [] : [[`${port.nodePort}/${port.protocol}`, port.servicePortName] as const])),
-      ),
-    ),
-);
 
 /** By address, as `namespace/name`. */
 export const holdersOfClusterIPs = once(

@@ -33,9 +33,7 @@ export const nodePortCollision = check('ST110', {
 function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generator<Observation> {
   const asked = new Set(services);
   for (const entries of families.map(family => view.entries(family, proxy))) {
-    const owners = new Map<string, Pick<PortEntry, 'port' | 'set'>>(
-      entries.flatMap(({port, set}) => (port.nodePort === 0 ? [] : [[`${port.nodePort}/${port.protocol}`, {port, set}] as const])),
-    );
+    const owners = nodePortOwners(entries);
     if (owners.size === 0) continue;
     const nodePorts = new Set([...owners.values()].map(({port}) => port.nodePort));
     const told = new Set<ServicePort>();
@@ -66,6 +64,12 @@ function* takenFromHosts({view, proxy, services, api}: ClusterContext): Generato
     }
   }
 }
+
+/** By number and protocol (`30080/TCP`), of the Service ports of one family. */
+export const nodePortOwners = once(
+  (entries: readonly PortEntry[]): ReadonlyMap<string, PortEntry> =>
+    new Map(entries.flatMap(entry => (entry.port.nodePort === 0 ? [] : [[`${entry.port.nodePort}/${entry.port.protocol}`, entry]]))),
+);
 
 export function isApiServer({namespace, service}: ServicePort): boolean {
   return namespace === 'default' && service === 'kubernetes';

@@ -1,5 +1,5 @@
 import {firstWord, type GivenFlags, readFlags} from '../command-line.ts';
-import type {ArgumentParts, CommandSpec, FlagSpec} from './command-spec.ts';
+import type {ArgumentSpec, CommandSpec, FlagSpec} from './command-spec.ts';
 
 export interface Candidate {
   readonly value: string;
@@ -61,7 +61,7 @@ function spellings(flag: FlagSpec, typed: string): readonly Candidate[] {
 
 /** Only the value: shells keep the part before it (`--output=`). An argument that is there (`taken`) is not offered again. */
 async function completeValue(
-  spec: FlagSpec | ArgumentParts,
+  spec: FlagSpec | ArgumentSpec,
   typed: string,
   {words, lookUp, taken}: WordsBefore & {readonly taken?: readonly string[]},
 ): Promise<Completion> {

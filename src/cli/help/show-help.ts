@@ -2,7 +2,7 @@ import process from 'node:process';
 import {wrap} from '../../render/renderer.ts';
 import {asksForHelp} from '../command-line.ts';
 import {packageJson} from '../built-manifest.ts';
-import {type ArgumentParts, type CommandParts, type FlagParts, commandSpecs} from '../complete/command-spec.ts';
+import {type CommandSpec, commandSpecs, type FlagSpec} from '../complete/command-spec.ts';
 
 /** Prints the help of the command at the beginning of the arguments, or of the program. False if the arguments do not ask for help. */
 export async function showHelp(args: readonly string[], {root, bin}: {readonly root: string; readonly bin: string}): Promise<boolean> {
@@ -13,26 +13,9 @@ export async function showHelp(args: readonly string[], {root, bin}: {readonly r
   const text =
     spec === undefined
       ? programHelp({description: packageJson(root).oclif.description ?? '', commands}, layout)
-      : commandHelp(spec as HelpSpec, {...layout, all: args.includes('--help=all')});
+      : commandHelp(spec, {...layout, all: args.includes('--help=all')});
   process.stdout.write(`${text}\n`);
   return true;
-}
-
-/** What help shows of a command. */
-interface HelpSpec extends CommandParts<HelpFlag, HelpArgument> {
-  readonly description?: string | undefined;
-  readonly examples?: readonly unknown[] | undefined;
-}
-
-interface HelpFlag extends FlagParts {
-  readonly default?: unknown;
-  readonly required?: boolean | undefined;
-  readonly helpGroup?: string | undefined;
-}
-
-interface HelpArgument extends ArgumentParts {
-  readonly description?: string | undefined;
-  readonly required?: boolean | undefined;
 }
 
 /**
@@ -40,7 +23,7 @@ interface HelpArgument extends ArgumentParts {
  * commands share are only named, unless all are asked for.
  * @internal
  */
-export function commandHelp(spec: HelpSpec, layout: HelpLayout & {readonly all: boolean}): string {
+export function commandHelp(spec: CommandSpec, layout: HelpLayout & {readonly all: boolean}): string {
   const {summary = '', description = '', flags} = spec;
   const width = helpWidth(layout);
   const shown = Object.values(flags).filter(({hidden}) => hidden !== true);
@@ -76,7 +59,7 @@ const ownGroups: Readonly<Record<string, readonly string[]>> = {
   rules: ['KUBE-PROXY'],
 };
 
-function namedText(groups: ReadonlyMap<string, readonly HelpFlag[]>, width: number): readonly string[] {
+function namedText(groups: ReadonlyMap<string, readonly FlagSpec[]>, width: number): readonly string[] {
   if (groups.size === 0) return [];
   const rows = [...groups].map(([group, flags]) => ({
     head: `  ${titleOf(group).split(',', 1)[0]}`,
@@ -93,7 +76,7 @@ function titleOf(group: string): string {
   return group === 'KUBE-PROXY' ? 'kube-proxy' : `${group.charAt(0)}${group.slice(1).toLowerCase()}`;
 }
 
-function argumentsText({args = {}, strict}: HelpSpec): string {
+function argumentsText({args = {}, strict}: CommandSpec): string {
   return Object.values(args)
     .map(({name, required}) => {
       const text = name.toUpperCase() + (strict === false ? '...' : '');
@@ -102,12 +85,12 @@ function argumentsText({args = {}, strict}: HelpSpec): string {
     .join('');
 }
 
-function examplesText({examples = []}: HelpSpec, bin: string): readonly string[] {
+function examplesText({examples = []}: CommandSpec, bin: string): readonly string[] {
   const lines = examples.filter(example => typeof example === 'string').map(example => `  ${example.replaceAll('<%= config.bin %>', bin)}`);
   return lines.length === 0 ? [] : [['Examples:', ...lines].join('\n')];
 }
 
-function argumentLines({args = {}}: HelpSpec, width: number): readonly string[] {
+function argumentLines({args = {}}: CommandSpec, width: number): readonly string[] {
   const rows = Object.values(args).map(({name, description = '', options}) => ({
     head: `  ${name.toUpperCase()}`,
     text: [description, ...oneOf(options)].join(': '),
@@ -115,14 +98,14 @@ function argumentLines({args = {}}: HelpSpec, width: number): readonly string[] 
   return rows.length === 0 ? [] : [['Arguments:', ...rowLines(rows, width)].join('\n')];
 }
 
-function groupText(group: string, flags: readonly HelpFlag[], width: number): string {
+function groupText(group: string, flags: readonly FlagSpec[], width: number): string {
   const rows = flags
     .toSorted((a, b) => Number(a.char === undefined) - Number(b.char === undefined) || (a.name < b.name ? -1 : 1))
     .map(flag => ({head: headOf(flag), text: flagText(flag)}));
   return [`${titleOf(group)}:`, ...rowLines(rows, width)].join('\n');
 }
 
-function headOf({name, char, type, allowNo, helpValue, options}: HelpFlag): string {
+function headOf({name, char, type, allowNo, helpValue, options}: FlagSpec): string {
   const value = typeof helpValue === 'string' ? helpValue : options === undefined ? 'VALUE' : (valueNames[name] ?? 'VALUE');
   return `  ${char === undefined ? '   ' : `-${char},`} --${allowNo === true ? '[no-]' : ''}${name}${type === 'option' ? ` ${value}` : ''}`;
 }
@@ -139,7 +122,7 @@ const valueNames: Readonly<Record<string, string>> = {
   protocol: 'PROTOCOL',
 };
 
-function flagText({description = '', options, default: given, required, type}: HelpFlag): string {
+function flagText({description = '', options, default: given, required, type}: FlagSpec): string {
   const isShown = type === 'option' && (typeof given === 'string' || typeof given === 'number');
   return [
     [description, ...oneOf(options)].join(': '),
@@ -181,17 +164,14 @@ function rowLines(rows: readonly HelpRow[], width: number, most = maxHead): read
 
 const maxHead = 34;
 
-/** What the help of the program shows. */
-interface ProgramSpec {
-  readonly description: string;
-  readonly commands: readonly {readonly id: string; readonly summary?: string | undefined; readonly hidden?: boolean | undefined}[];
-}
-
 /**
  * The help of the program on one screen of 80 columns and 24 rows: examples, and the commands by purpose.
  * @internal
  */
-export function programHelp({description, commands}: ProgramSpec, layout: HelpLayout): string {
+export function programHelp(
+  {description, commands}: {readonly description: string; readonly commands: readonly Pick<CommandSpec, 'id' | 'summary' | 'hidden'>[]},
+  layout: HelpLayout,
+): string {
   const width = helpWidth(layout);
   const shown = new Map(commands.filter(({hidden}) => hidden !== true).map(({id, summary = ''}) => [id, summary]));
   const column = Math.max(...Object.keys(purposes).map(title => title.length)) + 2;

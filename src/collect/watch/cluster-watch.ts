@@ -1,10 +1,9 @@
 import type {EndpointSliceObject, ServiceObject} from '../../model/api-objects.ts';
 import type {SeenVersions} from '../../model/node-result.ts';
 import type {ApiObjects, Problem} from '../../model/snapshot.ts';
-import {shapes} from '../objects/api-shapes.ts';
 import type {KubeApi} from '../kube/kube-api.ts';
-import {ObjectWatch, type ObjectWatchOptions, StringPool} from './object-watch.ts';
-import type {WatchedObject} from './service-watches.ts';
+import {type ObjectWatch, type ObjectWatchOptions, StringPool} from './object-watch.ts';
+import {watchPair, type WatchedObject} from './service-watches.ts';
 
 type ClusterWatchOptions = Pick<ObjectWatchOptions<never>, 'backoffMs' | 'silenceMs'> & {
   /** Called whenever something has changed. */
@@ -25,23 +24,10 @@ export class ClusterWatch {
 
   constructor(api: KubeApi, {onChange = () => {}, ...options}: ClusterWatchOptions = {}) {
     this.#onChange = onChange;
-    const strings = new StringPool();
-    this.services = new ObjectWatch<ServiceObject>(api, {
-      ...options,
-      strings,
-      kind: 'services',
-      path: '/api/v1/services',
-      shape: shapes.services,
-      onChange: change => this.#noteChange({...change, kind: 'Service'}),
-    });
-    this.endpointSlices = new ObjectWatch<EndpointSliceObject>(api, {
-      ...options,
-      strings,
-      kind: 'endpointslices',
-      path: '/apis/discovery.k8s.io/v1/endpointslices',
-      shape: shapes.endpointSlices,
-      onChange: change => this.#noteChange({...change, kind: 'EndpointSlice'}),
-    });
+    const paths = {services: {path: '/api/v1/services'}, slices: {path: '/apis/discovery.k8s.io/v1/endpointslices'}};
+    const pair = watchPair(api, {...options, ...paths, strings: new StringPool()}, seen => this.#noteChange(seen));
+    this.services = pair.services;
+    this.endpointSlices = pair.endpointSlices;
   }
 
   /** Called for every object that changes. */

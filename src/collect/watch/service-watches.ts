@@ -3,7 +3,7 @@ import type {ApiObjects} from '../../model/snapshot.ts';
 import {type ClusterScope, listKey} from '../cluster/cluster-reader.ts';
 import {ApiError, type KubeApi} from '../kube/kube-api.ts';
 import {shapes} from '../objects/api-shapes.ts';
-import {ObjectWatch, StringPool} from './object-watch.ts';
+import {ObjectWatch, type ObjectWatchOptions, StringPool} from './object-watch.ts';
 import {type EarlierVersion, PastEvents, versionOf, type PastOptions} from './past-events.ts';
 
 /** An object as a watch or a list shows it; null if it does not exist. Its key is `namespace/name`. */
@@ -70,9 +70,8 @@ type WatchOptions = ServiceWatchesOptions & {
 };
 
 function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: AbortSignal): Promise<void>}[] {
-  const strings = new StringPool();
+  const shared = {strings: new StringPool(), onFailure: options.onFailure, backoffMs: options.backoffMs};
   return watchedPlaces(options.scope).flatMap(place => {
-    const shared = {strings, onFailure: options.onFailure, backoffMs: options.backoffMs};
     const services = startOf(options, {
       path: servicesPath(place),
       query: place.services,
@@ -87,21 +86,29 @@ function watchesOf(api: KubeApi, options: WatchOptions): readonly {run(signal: A
     });
     if (services.start.past !== undefined) options.onPast({kind: 'Service', events: services.start.past});
     if (slices.start.past !== undefined) options.onPast({kind: 'EndpointSlice', events: slices.start.past});
-    return [
-      new ObjectWatch<ServiceObject>(api, {
-        ...shared,
-        ...services,
-        kind: 'services',
-        onChange: change => options.onChange({...change, kind: 'Service'}),
-      }),
-      new ObjectWatch<EndpointSliceObject>(api, {
-        ...shared,
-        ...slices,
-        kind: 'endpointslices',
-        onChange: change => options.onChange({...change, kind: 'EndpointSlice'}),
-      }),
-    ];
+    return Object.values(watchPair(api, {...shared, services, slices}, options.onChange));
   });
+}
+
+interface WatchPairOptions extends Pick<ObjectWatchOptions<never>, 'strings' | 'onFailure' | 'backoffMs' | 'silenceMs'> {
+  readonly services: Pick<ObjectWatchOptions<ServiceObject>, 'path' | 'query' | 'start'>;
+  readonly slices: Pick<ObjectWatchOptions<EndpointSliceObject>, 'path' | 'query' | 'start'>;
+}
+
+/** The watch of Services and that of slices, which tell their changes to one listener. */
+export function watchPair(api: KubeApi, {services, slices, ...shared}: WatchPairOptions, onChange: (seen: WatchedObject) => void) {
+  const {services: shape, endpointSlices: shapeOfSlices} = shapes;
+  const [ofService, ofSlice] = [
+    {...shared, ...services, shape, kind: 'services'},
+    {...shared, ...slices, shape: shapeOfSlices, kind: 'endpointslices'},
+  ];
+  return {
+    services: new ObjectWatch<ServiceObject>(api, {...ofService, onChange: change => onChange({...change, kind: 'Service'})}),
+    endpointSlices: new ObjectWatch<EndpointSliceObject>(api, {
+      ...ofSlice,
+      onChange: change => onChange({...change, kind: 'EndpointSlice'}),
+    }),
+  };
 }
 
 /** Where a watch begins: at the version of the list, or earlier to tell the past as well. */

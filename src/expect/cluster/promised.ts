@@ -168,7 +168,9 @@ function nonEmpty(endpoints: readonly Endpoint[]): readonly Choice[] {
 
 /** Where the packets of one sender end, each part with its probability. */
 export interface Seen {
+  /** Endpoints by `ip:port`. */
   readonly destinations: ReadonlyMap<string, {readonly masquerade: boolean}>;
+  /** Probabilities of the outcomes that reach no endpoint. */
   readonly passed: number;
   readonly rejected: number;
   readonly dropped: number;

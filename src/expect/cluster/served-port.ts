@@ -1,8 +1,8 @@
 import {families, type Family} from '../../model/address.ts';
-import type {PortWithChains} from '../../model/endpoint.ts';
+import type {PortWithChains, ServedPort} from '../../model/endpoint.ts';
 import type {NodeFacts} from '../../model/node/node-facts.ts';
 import type {ProxyConfig} from '../../model/proxy-config.ts';
-import type {ServicePort} from '../../model/service-port.ts';
+import {hasExternalEntry, type ServicePort, usesClusterEndpoints, usesLocalEndpoints} from '../../model/service-port.ts';
 import type {Hypothesis} from '../node-context.ts';
 import {categorizeEndpoints, type NodeTopology} from './categorize-endpoints.ts';
 import {type ClusterView, proxyVersion} from './cluster-view.ts';
@@ -34,4 +34,21 @@ export function portsOnNode({view, family}: PortsInput, topology: NodeTopology, 
 export function servedInAnyFamily({view, config}: Pick<PortsInput, 'view' | 'config'>): readonly ServicePort[] {
   const proxy = proxyVersion(config);
   return families.flatMap(family => view.entries(family, proxy)).map(({port}) => port);
+}
+
+/**
+ * Which chains a Service port has, and whether its entries lead anywhere: the derived conditions of `syncProxyRules` that iptables and nftables
+ * mode share, under the names used there. 1.24 (`dropsInChain`): without a local endpoint the entries lead to the chain of local endpoints all
+ * the same, which marks the packets for dropping.
+ */
+export function chainsUsed({port, endpoints: {hasAny, cluster, local}}: ServedPort, dropsInChain = false) {
+  const isServed = (isLocal: boolean): boolean => hasAny && (!isLocal || local.length > 0 || dropsInChain);
+  return {
+    hasInternal: isServed(port.internalPolicyLocal),
+    hasExternal: isServed(port.externalPolicyLocal),
+    usesExternalChain: hasAny && hasExternalEntry(port),
+    usesFirewall: hasAny && port.loadBalancerVIPs.length > 0 && port.sourceRanges.length > 0,
+    usesCluster: cluster.length > 0 && usesClusterEndpoints(port),
+    usesLocal: (dropsInChain ? hasAny : local.length > 0) && usesLocalEndpoints(port),
+  };
 }

@@ -1,11 +1,11 @@
 import {heldIn} from '../../model/once.ts';
 import type {Family} from '../../model/address.ts';
-import type {Chain, ChainSource} from '../../model/ruleset.ts';
+import type {Chain, ChainSource, OwnerRules} from '../../model/ruleset.ts';
 import {textChain} from '../../parse/iptables/dump-chain.ts';
 import {baseRuleChains, writeBaseRules, writeNodePortTail} from './base-rules.ts';
 import {parseChainName} from './chain-names.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
-import {type PortRules, settingsOf} from './port-rules.ts';
+import {settingsOf} from './port-rules.ts';
 import type {PortOnNode} from './service-rules.ts';
 import {pushTo} from '../../model/lists.ts';
 
@@ -25,10 +25,10 @@ export class ExpectedRuleset implements ChainSource {
   /** By table and name. */
   readonly #chains = new Map<string, Map<string, Chain>>();
 
-  readonly #portRules: (item: PortOnNode) => PortRules;
+  readonly #portRules: (item: PortOnNode) => OwnerRules;
 
   /** `rules` renders the rules of one of the ports. */
-  constructor(context: NodeContext, ports: readonly PortOnNode[], rules: (item: PortOnNode) => PortRules) {
+  constructor(context: NodeContext, ports: readonly PortOnNode[], rules: (item: PortOnNode) => OwnerRules) {
     this.#portRules = rules;
     this.family = context.family;
     this.context = context;
@@ -47,7 +47,7 @@ export class ExpectedRuleset implements ChainSource {
     return this.#byHash.get(hash);
   }
 
-  rulesOf(item: PortOnNode): PortRules {
+  rulesOf(item: PortOnNode): OwnerRules {
     return this.#portRules(item);
   }
 

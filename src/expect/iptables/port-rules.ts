@@ -1,4 +1,5 @@
 import type {CategorizedEndpoints, Endpoint} from '../../model/endpoint.ts';
+import type {OwnerRules, SharedRule} from '../../model/ruleset.ts';
 import type {ServicePort} from '../../model/service-port.ts';
 import type {ClusterView} from '../cluster/cluster-view.ts';
 import {countsUnreadyEndpoints, hasExternalChains} from '../cluster/proxy-versions.ts';
@@ -23,29 +24,12 @@ import {
   writesNodePort,
 } from './service-rules.ts';
 
-/** A rule of a chain that many Services share, without its `-A CHAIN`. */
-interface SharedRule {
-  readonly table: string;
-  readonly chain: string;
-  readonly text: string;
-  /** All of it, where the rules are kept: looking up the very same string on each node takes less than making it. */
-  readonly line?: string;
-}
-
-/** The rules of one Service port: those in shared chains, and the text of each chain of its own in table nat. */
-export interface PortRules {
-  readonly shared: readonly SharedRule[];
-  readonly own: ReadonlyMap<string, string>;
-  /** The next node may get the very same object. */
-  readonly isKept?: true;
-}
-
 /**
  * A function that renders the rules of Service ports on one node. Most are the same on every node: from the second node of a run on, they
  * are kept, and the next node with the same settings gets them without rendering. The same object means the same rules: what was found
  * with it on one node may be compared with the next.
  */
-export function portRules(view: ClusterView, context: NodeContext): (item: PortOnNode) => PortRules {
+export function portRules(view: ClusterView, context: NodeContext): (item: PortOnNode) => OwnerRules {
   const kept = keptRules(view, context);
   const node = context.facts.name;
   return item => {
@@ -72,7 +56,7 @@ export function portRules(view: ClusterView, context: NodeContext): (item: PortO
 
 interface KeptRules {
   readonly item: PortOnNode;
-  readonly rules: PortRules;
+  readonly rules: OwnerRules;
   /** All of the node's own addresses that source ranges of the Service allow, or none: they are those of the load balancer. */
   readonly allowed: readonly string[];
   /** The last node that they were for. */
@@ -124,7 +108,7 @@ function isSameList(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
   return a === b || (a.length === b.length && a.every((endpoint, index) => endpoint === b[index]));
 }
 
-function render(item: PortOnNode, context: NodeContext): PortRules {
+function render(item: PortOnNode, context: NodeContext): OwnerRules {
   const shared: SharedRule[] = [];
   const own = new Map<string, string>();
   let current = '';

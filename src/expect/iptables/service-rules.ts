@@ -1,6 +1,6 @@
 import {canonicalAddress, contains, parseAddress, parseCidr} from '../../model/address.ts';
 import type {Endpoint, PortWithChains} from '../../model/endpoint.ts';
-import {hasExternalEntry, type ServicePort, usesClusterEndpoints, usesLocalEndpoints} from '../../model/service-port.ts';
+import type {ServicePort} from '../../model/service-port.ts';
 import {once} from '../../model/once.ts';
 import {chainName} from './chain-names.ts';
 import {type NodeContext, nodePortDestinations} from '../node-context.ts';
@@ -14,6 +14,7 @@ import {
   nodePortsNeedAddress,
 } from './iptables-versions.ts';
 import {keepsAddressSpelling, writesExternalIPs} from '../cluster/proxy-versions.ts';
+import {chainsUsed} from '../cluster/served-port.ts';
 
 /** One Service port with the input for its rules on a node. */
 export interface PortOnNode extends PortWithChains {
@@ -39,39 +40,18 @@ export function writeServiceRules(item: PortOnNode, context: NodeContext, write:
   writeEndpointRules(plan, write);
 }
 
-/** The derived conditions of `syncProxyRules`, under the names used there. */
-interface ServiceRulesPlan {
-  readonly item: PortOnNode;
-  readonly context: NodeContext;
-  readonly text: ProtocolText;
-  readonly hasInternal: boolean;
-  readonly hasExternal: boolean;
-  readonly internalRole: 'SVC' | 'SVL';
-  readonly externalRole: 'SVC' | 'SVL';
-  readonly usesExternalChain: boolean;
-  readonly usesFirewall: boolean;
-  readonly usesCluster: boolean;
-  readonly usesLocal: boolean;
-  readonly nodePorts: boolean;
-}
+type ServiceRulesPlan = ReturnType<typeof planOf>;
 
-function planOf(item: PortOnNode, context: NodeContext): ServiceRulesPlan {
-  const {port, endpoints} = item;
-  const {hasAny, local, cluster} = endpoints;
-  // 1.24: without a local endpoint, the entries lead to KUBE-SVL all the same, which marks the packets for dropping.
-  const dropsInChain = !dropsInFilter(context.version);
+function planOf(item: PortOnNode, context: NodeContext) {
+  const {port} = item;
+  const roleOf = (isLocal: boolean): 'SVC' | 'SVL' => (isLocal ? 'SVL' : 'SVC');
   return {
+    ...chainsUsed(item, !dropsInFilter(context.version)),
     item,
     context,
     text: protocolText(port.family, port.protocol),
-    hasInternal: hasAny && (!port.internalPolicyLocal || local.length > 0 || dropsInChain),
-    hasExternal: hasAny && (!port.externalPolicyLocal || local.length > 0 || dropsInChain),
-    internalRole: port.internalPolicyLocal ? 'SVL' : 'SVC',
-    externalRole: port.externalPolicyLocal ? 'SVL' : 'SVC',
-    usesExternalChain: hasAny && hasExternalEntry(port),
-    usesFirewall: hasAny && port.loadBalancerVIPs.length > 0 && port.sourceRanges.length > 0,
-    usesCluster: cluster.length > 0 && usesClusterEndpoints(port),
-    usesLocal: (dropsInChain ? hasAny : local.length > 0) && usesLocalEndpoints(port),
+    internalRole: roleOf(port.internalPolicyLocal),
+    externalRole: roleOf(port.externalPolicyLocal),
     nodePorts: writesNodePort(item, context),
   };
 }

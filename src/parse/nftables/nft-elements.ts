@@ -113,16 +113,7 @@ export function tableId(family: NftFamily, name: string): string {
 }
 
 /** A set or map while it is read, and after. */
-export interface NftDumpSet extends NftSet {
-  keyTypes: readonly string[];
-  valueTypes: readonly string[] | null;
-  flags: readonly string[];
-  dynamic: boolean | null;
-  timeout: number | null;
-  size: number | null;
-  complete: boolean;
-  readonly elements: Map<string, NftElement>;
-}
+export type NftDumpSet = {-readonly [K in keyof NftSet]: NftSet[K]} & {readonly elements: Map<string, NftElement>};
 
 export function newDumpSet(table: string, name: string): NftDumpSet {
   return {

@@ -14,7 +14,7 @@ import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {environmentOf, isSameOutcome, walkOf} from '../../outcomes/environment.ts';
 import {probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import {entriesOf, packetOf, probedNodePortAddresses} from '../../outcomes/probes.ts';
-import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
+import {otherAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {entryOfRule, isEntryRule, PortIndex} from '../rules-of-ports.ts';
@@ -88,12 +88,8 @@ function affinityRules(affinityCase: AffinityCase): PortSymptom | null {
   const unexplained = unexplainedRules(affinityCase);
   if (unexplained.length === 0 || symptoms.has('broken-jump', 'service-not-programmed')) return null;
   const found = unexplained.find(({kind}) => kind === 'extra');
-  const seconds = found === undefined ? undefined : matchOptionOf(found.rule, '--seconds');
-  const configured = configuredAffinity(item.port);
-  const detail =
-    found === undefined
-      ? `session affinity is missing in ${unexplained.length === 1 ? 'a rule' : 'rules'}: ${configured}`
-      : `session affinity${seconds === undefined ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
+  const other = found === undefined ? null : {seconds: matchOptionOf(found.rule, '--seconds') ?? null};
+  const detail = otherAffinity(item.port, other, unexplained.length);
   return {kind: 'session-affinity-mismatch', detail, ...evidenceOf(differences.filter(({rule}) => isOfAffinity(rule)))};
 }
 

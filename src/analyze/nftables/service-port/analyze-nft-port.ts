@@ -6,7 +6,7 @@ import {effectOnOthers, probesBeside} from '../../outcomes/outcome-changes.ts';
 import {comparePathOutcomes} from '../../outcomes/compare-outcomes.ts';
 import {endpointsByName, probesToWalk, probeWalks} from '../../outcomes/probes-to-walk.ts';
 import type {Probe} from '../../outcomes/probes.ts';
-import {configuredAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
+import {otherAffinity, evidenceOf, residualRefusal, sayResidual, staleEntry, unexplained} from '../../symptoms/port-symptoms.ts';
 import {type PortSymptom, SymptomList} from '../../symptoms/symptom-list.ts';
 import type {Symptom} from '../../symptoms/symptom.ts';
 import {type NftPortCase, type NftPortDifference, targetsOf} from '../nft-case.ts';
@@ -71,15 +71,12 @@ export function nftAffinityRules(portCase: NftPortCase, symptoms: SymptomList): 
   const extra = rules.filter(({kind}) => kind === 'extra');
   const other = differences.filter(({what, kind}) => what === 'set' && kind === 'extra');
   const {affinitySeconds} = item.port;
-  const configured = configuredAffinity(item.port);
   if (affinitySeconds === null ? extra.length > 0 : other.length > 0) {
-    const seconds = timeoutOf(portCase, [...extra, ...other]);
-    const detail = `session affinity${seconds === null ? '' : ` of ${seconds} s`} is programmed, and ${configured}`;
+    const detail = otherAffinity(item.port, {seconds: timeoutOf(portCase, [...extra, ...other])}, rules.length);
     return {kind: 'session-affinity-mismatch', detail, ...evidenceOf([...rules, ...differences.filter(({what}) => what === 'set')])};
   }
   if (affinitySeconds === null || !remembersNobody(portCase, rules)) return null;
-  const detail = `session affinity is missing in ${rules.length === 1 ? 'a rule' : 'rules'}: ${configured}`;
-  return {kind: 'session-affinity-mismatch', detail, ...evidenceOf(rules)};
+  return {kind: 'session-affinity-mismatch', detail: otherAffinity(item.port, null, rules.length), ...evidenceOf(rules)};
 }
 
 function timeoutOf({actual}: NftPortCase, differences: readonly NftPortDifference[]): number | null {
