@@ -1,5 +1,6 @@
 import {describe, expect, test} from 'vitest';
 import {containing, type FindingSummary, scenario, type Scenario} from '../scenario.ts';
+import type {PodObject} from '../../src/model/api-objects.ts';
 
 /** What iproute2 and sysctl print of a node, as far as a test needs it. */
 interface Given {
@@ -46,6 +47,11 @@ async function factsFound({capture, node = 'node-a', change, ...given}: Given): 
   change?.(made);
   return made.newFindings().filter(({code}) => code.startsWith('ST6'));
 }
+
+const speaker = (image: string): PodObject => ({
+  metadata: {name: 'metallb-x', namespace: 'metallb'},
+  spec: {containers: [{name: 'metallb', image}]},
+});
 
 /** The pods of a node on a bridge, with two of their ports. */
 const port = (name: string, hairpin: boolean, isolated = false) => ({
@@ -558,6 +564,20 @@ const cases: readonly Case[] = [
       'ARP is strict': {...ipvsOf(arp(1, 2)), change: announced},
       'nothing announces the address': ipvsOf(arp(0, 0)),
       'kube-proxy is in iptables mode': {sysctls: arp(0, 0), change: announced},
+    },
+  },
+  {
+    ...{code: 'ST609', title: 'every node answers ARP for an address that MetalLB may announce', severity: 'warning'},
+    fires: {
+      ...ipvsOf(arp(0, 0)),
+      change: given => given.api(({pods}) => ({pods: [...(pods ?? []), speaker('quay.io/metallb/speaker:v0.12.1')]})),
+    },
+    says: 'this node answers ARP for them',
+    silent: {
+      'its controller alone runs': {
+        ...ipvsOf(arp(0, 0)),
+        change: given => given.api(({pods}) => ({pods: [...(pods ?? []), speaker('quay.io/metallb/controller:v0.12.1')]})),
+      },
     },
   },
   {

@@ -17,6 +17,14 @@ describe('ufw', () => {
     expect(said(status('22/tcp   ALLOW IN    Anywhere') + rules)).toMatch(/^ufw is active/);
   });
 
+  test('without its policies is told beside somebody who gets no answer', () => {
+    const brief = 'Status: active\n\nTo     Action      From\n--     ------      ----\n22/tcp     ALLOW       Anywhere\n';
+    const late = 'Get https://10.96.0.1:443/api: dial tcp 10.96.0.1:443: i/o timeout\n';
+    expect(noDump(Buffer.from(brief + late))).toContain('ufw is active, and no rule of it admits the network of pods: by default it drops');
+    expect(noDump(Buffer.from(brief))).not.toContain('ufw is active');
+    expect(noDump(Buffer.from(late + status().replace('deny (routed)', 'allow (routed)')))).not.toContain('ufw is active');
+  });
+
   test.each(['Anywhere    ALLOW IN    10.42.0.0/16', 'Anywhere on cni0    ALLOW IN    Anywhere', 'Anywhere    ALLOW FWD   Anywhere'])(
     'with %s is not',
     row => {

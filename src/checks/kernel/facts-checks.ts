@@ -190,8 +190,12 @@ export const factsChecks: readonly Check[] = [
       if (context.config.mode.value !== 'ipvs') return;
       const [ignore, announce] = ['ignore', 'announce'].map(name => sysctlNumber(context.facts.network, `net.ipv4.conf.all.arp_${name}`));
       if (ignore === null || announce === null || ignore === undefined || announce === undefined || (ignore >= 1 && announce >= 2)) return;
+      // MetalLB before 0.13 annotates no Service.
+      const isSpoken =
+        context.api.pods?.some(({spec}) => spec?.containers?.some(({image = ''}) => /\bmetallb\W(?:metallb-)?speaker\b/.test(image))) ===
+        true;
       const announced = entriesOnNode(context, 'IPv4').filter(
-        ({port}) => port.loadBalancerVIPs.length > 0 && isAnnounced(port.object.metadata.annotations),
+        ({port}) => port.loadBalancerVIPs.length > 0 && (isSpoken || isAnnounced(port.object.metadata.annotations)),
       );
       const addresses = [...new Set(announced.flatMap(({port}) => port.loadBalancerVIPs))];
       if (addresses.length === 0) return;

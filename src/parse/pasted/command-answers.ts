@@ -106,14 +106,16 @@ function bridgesOfDocker(lines: readonly string[]): readonly string[] {
   ];
 }
 
-/** `ufw status verbose`. Rules that admit a network or an interface may be those of pods. */
+/** `ufw status verbose`, or without that word beside somebody who gets no answer. Rules that admit a network or an interface may be those of pods. */
 function closedByUfw(lines: readonly string[]): string | readonly string[] {
-  const at = lines.findIndex(line => /^\s*Default: .*\bdeny \(routed\)/.test(line));
+  const isTold = lines.some(line => /^\s*Default: /.test(line)) || !lines.some(line => /\btime(?:d ?)?out\b/i.test(line));
+  const heading = isTold ? /^\s*Default: .*\bdeny \(routed\)/ : /^\s*Status: active/;
+  const at = lines.findIndex(line => heading.test(line));
   const end = lines.findIndex((line, place) => place > at && /^\S*[$#] /.test(line));
   const own = at < 0 ? [] : lines.slice(at, end < 0 ? undefined : end);
   const admits = own.some(line => /\bALLOW FWD\b|\b(?:ALLOW|LIMIT)\b.*\d\/\d|^\s*\S+ on \w.*ALLOW|ALLOW.* on \w/.test(line));
   if (own.length === 0 || admits) return [];
-  return 'ufw is active, and no rule of it admits the network of pods: it drops what they send to this node, and what passes the node ("deny (routed)") unless rules of the network plugin accept it';
+  return 'ufw is active, and no rule of it admits the network of pods: by default it drops what they send to this node, and what passes it unless the network plugin accepts that';
 }
 
 /** `ip route get` of pods of one network, where one answer leads through a tunnel and another to the gateway of the node. */

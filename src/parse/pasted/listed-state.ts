@@ -153,8 +153,8 @@ export function unrouted(
   servers: readonly string[],
   services: readonly {readonly clusterIPs: readonly string[]}[] = [],
 ): readonly string[] {
-  const clusterIPs = lines.some(line => /ipvs/i.test(line)) ? [] : services.flatMap(each => each.clusterIPs);
-  const routes = servers.length + clusterIPs.length === 0 ? null : listedRoutes(lines);
+  const clusterIPs = new Set(lines.some(line => /ipvs/i.test(line)) ? [] : services.flatMap(each => each.clusterIPs));
+  const routes = servers.length + clusterIPs.size === 0 ? null : listedRoutes(lines);
   if (routes === null) return [];
   const hasTunnel = lines.some(line => /^\s*\d+: (?:flannel\.|flannel-wg|tailscale|wg\d|vxlan)/.test(line));
   // Of the routes of one length one leads to an address, and the longest decides.
@@ -163,25 +163,21 @@ export function unrouted(
   const toOthers = new Set(
     routes.flatMap(({to, hasGateway, text}) => ((hasGateway && to.prefix > 16) || (hasTunnel && ofPods.test(text)) ? to.base >> 16n : [])),
   );
-  const lostOf = (all: readonly string[], areOfPods: boolean) =>
-    all.flatMap(hostPort => {
-      const address = parseAddress(splitHostPort(hostPort).address);
-      if (address?.family !== 'IPv4') return [];
-      const found = tables.map(({prefix, byBase}) => byBase.get((address.value >> BigInt(32 - prefix)) << BigInt(32 - prefix)));
-      const best = found.find(route => route !== undefined);
-      if (best !== undefined && (best.refuses !== null || (areOfPods && best.isDown))) return [{hostPort, why: `the route "${best.text}"`}];
-      return areOfPods && best?.to.prefix === 0 && toOthers.has(address.value >> 16n)
-        ? [{hostPort, why: `the default route ("${best.text}"), as no other leads there`}]
-        : [];
-    });
-  const texts = (all: ReturnType<typeof lostOf>, effect: string): readonly string[] =>
-    [...Map.groupBy(all, ({why}) => why)].map(
-      ([why, own]) => `packets to ${someOf(own.map(({hostPort}) => hostPort))} take ${why}: ${effect}`,
-    );
-  return [
-    ...texts(lostOf(servers, true), 'they do not reach the pods of another node'),
-    ...texts(lostOf(clusterIPs, false), 'the kernel refuses what the node itself sends there, before any rule translates it'),
-  ];
+  const lost = [...servers, ...clusterIPs].flatMap(hostPort => {
+    const address = parseAddress(splitHostPort(hostPort).address);
+    if (address?.family !== 'IPv4') return [];
+    const found = tables.map(({prefix, byBase}) => byBase.get((address.value >> BigInt(32 - prefix)) << BigInt(32 - prefix)));
+    const best = found.find(route => route !== undefined);
+    const isService = clusterIPs.has(hostPort);
+    const isRefused = best !== undefined && (best.refuses !== null || (best.isDown && !isService));
+    if (best === undefined || !(isRefused || (!isService && best.to.prefix === 0 && toOthers.has(address.value >> 16n)))) return [];
+    const way = isRefused ? `route "${best.text}"` : `default route ("${best.text}"), as no other leads there`;
+    const effect = isService
+      ? 'the kernel refuses what the node itself sends there, before any rule translates it'
+      : 'they do not reach the pods of another node';
+    return [{hostPort, why: `the ${way}: ${effect}`}];
+  });
+  return [...Map.groupBy(lost, ({why}) => why)].map(([why, own]) => `packets to ${someOf(own.map(({hostPort}) => hostPort))} take ${why}`);
 }
 
 function routeOf(text: string): readonly ListedRoute[] {

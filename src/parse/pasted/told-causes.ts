@@ -136,7 +136,7 @@ Hairpin setup failed for pod "([^"_]+)_
 \biptables (?:- ?F|--flush)\b[^.]*?\b(?:recover|fix|work|(?:re)?solv|help)
   without the rules of iptables packets arrive, as the text says: one of another program stops them, and those of kube-proxy are written again. iptables-save before that shows which
 panic: (?<=\w.{0,99}\Wpanic: )(runtime error: [a-z ]+[a-z])
-  a program crashed ($1): if it is kube-proxy, it may have missed the update at which it did, and its rules are old until it is started again. A newer patch release may have mended it
+  a program crashed ($1): if it is kube-proxy, it may have missed the update at which it did, and its rules are old until it is started again. A newer patch may have mended it
 ^["'/* ]*([\w.-]+/[\w.:-]+) has no endpoints\b
   a rule of kube-proxy refuses $1: for the kube-proxy of that node it has no endpoint
 node\.kubernetes\.io/(exclude-from-external-load-balancers)
@@ -152,7 +152,7 @@ clusterCIDR not specified, unable to distinguish
 ["'\`(“]-A (FORWARD|INPUT) -j (REJECT|DROP)\b|\biptables (?:-w )?(?:-D|--delete) (FORWARD|INPUT) .*-j (REJECT|DROP)\b
   the text names a rule of $1 with $2: it stops every packet that no rule before it accepts, and so those of pods. Rules for the networks of pods and Services must come before it
 (?:holding the xtables lock|lock /run/xtables\.lock)
-  another program holds the lock of iptables, and kube-proxy or a network plugin writes no rules meanwhile: lsof /run/xtables.lock on the node shows which
+  another program holds the lock of iptables, and kube-proxy or a network plugin writes no rules meanwhile: lsof /run/xtables.lock shows which
 ^\s*Chain FORWARD \(policy DROP ([1-9]\w*) packets
   the policy of filter/FORWARD dropped $1 packets that no rule of it accepted, which may be those of pods
 \b(\w+_cache): neighbor table overflow
@@ -174,7 +174,7 @@ NAT: 1st level lookup addr=[\da-f]{8} port=(3[0-2]\d{3})\b.*\bnodeport miss\b
 ^([\d.]+|[\da-f:]+) port (\d+) proto \d+ id \d+ count 0 local 0\b
   the rules of Calico's eBPF mode have no backend for $1, port $2, on this node (count 0): it drops or refuses connections. If the Service has ready endpoints, the log of calico-node says why it lacks them
 ^(?:[\da-f]{8}-\S+\s+\S+\s+)?(?:tcp|udp|sctp)\s+([\d.]+:\d+)\s*(?:$|(?:tcp|udp|sctp)\s|[\da-f]{8}-|\S*[$#] )
-  a load balancer of OVN has no backend for $1 (ovn-nbctl lb-list): OVN-Kubernetes, which serves Services there in place of kube-proxy, knows no endpoint for it, or, of a Local policy, none on that node
+  a load balancer of OVN has no backend for $1 (ovn-nbctl lb-list): OVN-Kubernetes knows no endpoint for it, or, of a Local policy, none on that node
 ^\d+: kube-tunnel-if\S*: <(?![^>]*\bUP\b)[^>]*>
   kube-tunnel-if of a pod is down, to which kube-router sends what comes for an external IP with DSR (kube-router.io/service.dsr): the pod drops it. The log of kube-router on that node says why
 [Tt]he (?:Endpoints|EndpointSlice) "?([\w.-]+)"? is invalid: .*?Invalid value: "?([^"\s]+?)"?: (m[au][\w ]*\w)
@@ -192,7 +192,7 @@ BPF dataplane mode enabled but not supported by the kernel
 (\S+) in \w+ has incorrect IP version \(service ([\w./-]+)\)
   kube-proxy leaves out $1 of $2, since it runs for the other family of addresses alone (nodes, networks of pods and Service ranges need both; up to 1.20 the feature gate IPv6DualStack, too)
 TopologyAwareHintsDisabled\b.*?\b((?:Insufficient|Unable|Nodes|No) [\w ]*\w)
-  the controller of EndpointSlices gives no topology hints ($1), so that connections go to endpoints of all zones: nodes need the label topology.kubernetes.io/zone, and each zone enough endpoints
+  the controller of EndpointSlices gives no topology hints ($1): connections go to all zones. Nodes need the label topology.kubernetes.io/zone, and each zone enough endpoints
 \b(?:fwmark:|FwMark ?=|not from all fwmark) (0x[\da-f]*[89a-f][\da-f]{3})\b
   the mark $1 (as WireGuard gives to packets of its tunnel) has the bit 0x8000, whose packets KUBE-FIREWALL drops (kubelet up to 1.26): give WireGuard another one (FwMark)
 \bIP (?!\S+ > \S+: ICMP time)\S+ > (\S+?): ICMP echo request.*?\bIP (\S+) > \S+: ICMP time exceeded in-transit
