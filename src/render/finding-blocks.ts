@@ -175,8 +175,8 @@ function mergeNodes(groups: readonly FindingGroup[]): readonly FindingGroup[] {
 }
 
 /** The first of each node together, then the second: what one node has in two messages is not the same. */
-function onceForEachNode(groups: readonly FindingGroup[]): readonly (readonly FindingGroup[])[] {
-  const apart = new Map<number, FindingGroup[]>();
+export function onceForEachNode<T extends Pick<FindingGroup, 'nodes'>>(groups: readonly T[]): readonly (readonly T[])[] {
+  const apart = new Map<number, T[]>();
   const next = new Map<string, number>();
   for (const group of groups) {
     const at = Math.max(...group.nodes.map(node => next.get(node) ?? 0));

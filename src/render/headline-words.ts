@@ -47,7 +47,8 @@ const what: Readonly<Record<string, string | Words>> = {
   ST202: ({entry, variant, program}, block) => {
     if (variant === 'ready-as-terminating') return `the Cilium agent still has ${endpointsText(block)} as terminating`;
     const [gets, it] = endpointCount(block) === 1 ? ['gets', 'it'] : ['get', 'them'];
-    return `${endpointsText(block)} ${gets} no traffic${throughEntry(entry)}${program === undefined ? '' : `, ${program} does not use ${it}`}`;
+    const told = `${endpointsText(block)} ${gets} no traffic${throughEntry(entry)}${program === undefined ? '' : `, ${program} does not use ${it}`}`;
+    return told + lostText(block);
   },
   ST203: ({endpoint, program, entry}, block) => {
     const sends = program === undefined ? `traffic${throughEntry(entry)} goes to` : `${program} still sends to`;
@@ -303,6 +304,12 @@ const untracked = /-j NOTRACK|-j CT .*--notrack|\bnotrack\b/;
 export function endpointCount(block: FindingBlock): number {
   const endpoints = [block, ...block.others].map(({finding: {endpoint = ''}}) => endpoint);
   return new Set(isOfOnePort(block) ? endpoints : endpoints.map(addressIn)).size;
+}
+
+/** What no other endpoint gets: `, 33% of the connections are lost`. */
+function lostText(block: FindingBlock): string {
+  const lost = isOfOnePort(block) ? [block, ...block.others].reduce((sum, {finding: {share = 0}}) => sum + share, 0) : 0;
+  return lost === 0 ? '' : `, ${lost > 0.995 ? 'all' : `${Math.round(lost * 100)}% of the`} connections are lost`;
 }
 
 function isOfOnePort({finding, others}: FindingBlock): boolean {

@@ -1,8 +1,19 @@
 import type {Finding, ServiceName, Since} from '../model/finding.ts';
 import {namesServices, type Report, type ReportedService} from '../model/report.ts';
+import {groupBy} from '../model/lists.ts';
 import {namespacedName, plural} from '../model/text.ts';
 import {programOf, sinceOf, sinceOfNodes} from './block-texts.ts';
-import {addressIn, causeBlocks, type FindingBlock, freshFindings, isStated, membersOf, portText, severityOf} from './finding-blocks.ts';
+import {
+  addressIn,
+  causeBlocks,
+  type FindingBlock,
+  freshFindings,
+  isStated,
+  membersOf,
+  onceForEachNode,
+  portText,
+  severityOf,
+} from './finding-blocks.ts';
 import {endpointCount, isOfAllFamilies, whatHappens} from './headline-words.ts';
 
 /** One cause of errors or warnings: which Services or nodes, where, and what happens. */
@@ -28,30 +39,39 @@ export interface Cause {
 
 type CausesInput = Pick<Report, 'findings'> & Partial<Report>;
 
-/** The worst first. What a baseline knows, and infos, are none. */
+/** The worst first. What a baseline knows, and infos, are none. The same on other nodes is one, whatever else their findings say. */
 export function causesOf(report: CausesInput, readAt: string | undefined): readonly Cause[] {
-  return causeBlocks(freshFindings(report.findings)).map(block => {
-    const services = servicesOf(block);
-    const since = sinceOfNodes(block);
-    const {code} = block.finding;
-    const told = ofAsked(block, report.services ?? []);
-    const more = (block.finding.affects?.length ?? 0) - (told.finding.affects?.length ?? 0);
-    const place = placeText(told, report, more);
-    const message = `${place}: ${inFamily(whatText(told, readAt, report), told, report)}`;
-    return {
-      code,
-      severity: severityOf(block),
-      family: block.finding.family,
-      nodes: block.nodes,
-      services,
-      since: since ?? undefined,
-      isOutdated: block.reason === 'older-rules',
-      message,
-      roots: rootsOf(block),
-      isOfNode: block.finding.service === undefined,
-      text: block.reason === 'older-rules' ? message : `${message} (${code})`,
-    };
+  const told = causeBlocks(freshFindings(report.findings)).map(block => {
+    const shown = ofAsked(block, report.services ?? []);
+    const more = (block.finding.affects?.length ?? 0) - (shown.finding.affects?.length ?? 0);
+    const what = inFamily(whatText(shown, readAt, report), shown, report);
+    return {block, nodes: block.nodes, what, placeOn: (nodes: readonly string[]) => placeText({...shown, nodes}, report, more)};
   });
+  const keyOf = ({block, what, placeOn}: (typeof told)[number]): string =>
+    JSON.stringify([block.finding.code, block.finding.family, severityOf(block), placeOn([]), what]);
+  return groupBy(told, keyOf)
+    .flatMap(onceForEachNode)
+    .flatMap(alike => {
+      const [first] = alike;
+      if (first === undefined) return [];
+      const {block, what, placeOn} = first;
+      const {code, family, service} = block.finding;
+      const nodes = [...new Set(alike.flatMap(one => one.nodes))].sort();
+      const message = `${placeOn(nodes)}: ${what}`;
+      return {
+        code,
+        severity: severityOf(block),
+        family,
+        nodes,
+        services: servicesOf(alike.flatMap(one => membersOf(one.block))),
+        since: sinceOfNodes(block) ?? undefined,
+        isOutdated: block.reason === 'older-rules',
+        message,
+        roots: alike.flatMap(one => rootsOf(one.block)),
+        isOfNode: service === undefined,
+        text: block.reason === 'older-rules' ? message : `${message} (${code})`,
+      };
+    });
 }
 
 function rootsOf(block: FindingBlock): readonly string[] {
@@ -75,8 +95,8 @@ export function outdatedNodes(report: Pick<Report, 'findings' | 'nodes'>, readAt
   return new Map(causes.flatMap(cause => cause.nodes.map(node => [node, cause] as const)));
 }
 
-function servicesOf(block: FindingBlock): readonly ServiceName[] {
-  const own = membersOf(block).flatMap(({service, affects = []}) => [...(service === undefined ? [] : [service]), ...affects]);
+function servicesOf(findings: readonly Finding[]): readonly ServiceName[] {
+  const own = findings.flatMap(({service, affects = []}) => [...(service === undefined ? [] : [service]), ...affects]);
   return [...new Map(own.map(({namespace, name}) => [namespacedName({namespace, name}), {namespace, name}])).values()];
 }
 
@@ -134,7 +154,7 @@ function inFamily(text: string, block: FindingBlock, report: CausesInput): strin
   if (/IPv6|\[/.test(text) || membersOf(block).some(({family}) => family !== 'IPv6')) return text;
   if (block.finding.service === undefined && isOfAllFamilies(block, report)) return text;
   const {services: all = []} = report;
-  const own = new Set(servicesOf(block).map(namespacedName));
+  const own = new Set(servicesOf(membersOf(block)).map(namespacedName));
   const concerned = own.size === 0 ? all : all.filter(service => own.has(namespacedName(service)));
   const lackIPv4 = concerned.length > 0 && concerned.every(({families}) => families?.includes('IPv4') === false);
   return lackIPv4 ? text : `${text} over IPv6`;

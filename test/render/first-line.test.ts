@@ -28,6 +28,23 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').delete('-A FORWARD', '-j KUBE-SERVICES'),
     ],
     [
+      // The last rule that picks: what it does not take goes nowhere.
+      'shop/web on node-b: pod web-3 gets no traffic, 33% of the connections are lost (ST202); 1 error on 1 of 3 nodes',
+      given => given.rules('node-b').deleteAll('shop/web:http -> 10.244.12.4:8080'),
+    ],
+    [
+      // The first one: the others take its share.
+      'shop/web on node-b: pod web-1 gets no traffic (ST202); 1 error on 1 of 3 nodes',
+      given => given.rules('node-b').deleteAll('shop/web:http -> 10.244.11.4:8080'),
+    ],
+    [
+      // One node lacks all rules of a chain, and the others some.
+      'node-a, node-b, node-c: connections to Services without endpoints hang or leave the node in place of a refusal (ST212)',
+      given => {
+        for (const node of ['node-a', 'node-b', 'node-c']) given.rules(node).deleteAll('-j REJECT');
+      },
+    ],
+    [
       // Without any of its jumps: the worst is said, although others have the same code.
       "node-b: kube-proxy's chains are not called, Services do not work (ST301) and 3 more causes; 4 errors on 1 of 3 nodes",
       given => given.rules('node-b').deleteAll('-j KUBE-SERVICES'),
@@ -427,6 +444,14 @@ test('in IPVS mode the entry is named whose packets are not masqueraded', async 
   );
 });
 
+test('in IPVS mode an interface without addresses is said', async () => {
+  const given = await scenario('ipvs/1.36');
+  given.file('node-a', 'kube-ipvs0.json', '[{"ifname":"kube-ipvs0","addr_info":[]}]');
+  expect(headlineOf(diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toMatch(
+    /node-a: packets to Services are not accepted, and none works except for the node itself \(ST301\)/,
+  );
+});
+
 test('in nftables mode the effect of a rule that is missing is said', async () => {
   const given = await nftScenario(replaced(/^.*ip daddr @cluster-ips reject.*\n/m, ''));
   expect(headlineOf(await diagnose(given.snapshot(), {toolVersion: '0.0.0'}))).toContain(
@@ -496,7 +521,7 @@ test('a pod that all nodes lack is one cause of all, also on the node of the pod
   const given = await scenario();
   for (const node of ['node-a', 'node-b', 'node-c']) given.rules(node).deleteAll('shop/sticky:http -> 10.244.12.4:8080');
   const [cause] = causesOf(diagnose(given.snapshot(), {toolVersion: '0.0.0'}), undefined);
-  expect(cause?.message).toBe('shop/sticky on node-a, node-b, node-c: pod web-3 gets no traffic');
+  expect(cause?.message).toBe('shop/sticky on node-a, node-b, node-c: pod web-3 gets no traffic, 33% of the connections are lost');
 });
 
 test('a node with several errors of one code affects the Services of each', async () => {

@@ -223,5 +223,6 @@ describeWith(['chromium'], 'the page that traces pasted rules, in a browser', ()
 
   test('has less than a megabyte', () => {
     expect(Buffer.byteLength(html)).toBeLessThan(1_000_000);
+    expect(html).not.toMatch(/MIT License.*\\x0a/);
   });
 });

@@ -2,9 +2,9 @@
 import {globSync, mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {join} from 'node:path';
 import process from 'node:process';
-import {build} from 'esbuild';
+import {build, type Metafile} from 'esbuild';
 import packageJson from '../../package.json' with {type: 'json'};
-import {html, made} from '../../src/render/markup.ts';
+import {html, type Html, made, markup} from '../../src/render/markup.ts';
 import {pageHead, style as pageStyle} from '../../src/render/html/page.ts';
 import {bundledPackages} from '../release/bundled-packages.ts';
 import {root} from '../release/run.ts';
@@ -98,11 +98,17 @@ Nothing leaves this page: the browser forbids it to connect to anything, and it 
 <noscript><p>This page needs JavaScript. The program does the same: <code>svc-trace trace --from rules.txt</code>.</p></noscript>
 </main>
 <footer>svc-trace ${version}. Without the objects of the API, it shows where packets go, and not whether that is right: <code>kubectl svc-trace check</code> compares.
-<details><summary>Licenses</summary><div><pre>${thirdPartyLicenses(bundledPackages(metafile))}</pre></div></details></footer>
+<details><summary>Licenses</summary><div><pre>${licenses(metafile)}</pre></div></details></footer>
 <script>${made(script)}</script>
 </body>
 </html>
 `.html;
+}
+
+/** Line by line, since a value of HTML is one line. */
+function licenses(metafile: Metafile): Html {
+  const text = thirdPartyLicenses(bundledPackages(metafile)).replaceAll('-'.repeat(80), '---');
+  return made(text.split('\n').map(markup).join('\n'));
 }
 
 /** Some Services of one namespace: the page has less than a megabyte. */

@@ -126,7 +126,7 @@ function holdsJumps(ruleset: Ruleset, baseRules: ChainSource): boolean {
 function deviceGone({context: {family}, bound}: ExpectedIpvs, {missingAddresses}: IpvsDifferences): Symptom | null {
   if (missingAddresses.length < 2 || missingAddresses.length !== bound.size) return null;
   const what = `kube-ipvs0 is missing or has none of the ${bound.size} addresses of Services`;
-  const texts = withEffect(what, 'packets that arrive for them are not accepted, and no Service works except for the node itself');
+  const texts = withEffect(what, 'packets to Services are not accepted, and none works except for the node itself');
   const expected = missingAddresses.slice(0, 4).map(address => addressEvidence(address, 0));
   return {kind: 'services-chain-not-hooked', variant: 'addresses-not-accepted', family, port: null, ...texts, expected, actual: []};
 }

@@ -61,8 +61,12 @@ export function compareEndpoints(outcomeCase: OutcomeCase, comparison: ProbeComp
   const elsewhere = new Set([...wrong.values()].map(({destination}) => destination));
   // Most probes of a Service port show the same endpoints; the evidence is collected for the first.
   const isNew = (key: string): boolean => !outcomeCase.symptoms.hasSaid(key);
-  for (const endpoint of missing)
-    if (!wrong.has(endpoint) && isNew(`missing ${endpoint}`)) sayMissingEndpoint(outcomeCase, endpoint, comparison);
+  const without = missing.filter(endpoint => !wrong.has(endpoint));
+  for (const endpoint of without)
+    if (isNew(`missing ${endpoint}`)) {
+      const evidence = outcomeCase.semantics.evidence.endpoint(endpoint, comparison);
+      sayKeyed(outcomeCase.symptoms, missingEndpoint(outcomeCase.item, endpoint, comparison, evidence, without.length));
+    }
   for (const endpoint of extra)
     if (!elsewhere.has(endpoint) && isNew(`stale ${endpoint}`)) sayStaleEndpoint(outcomeCase, endpoint, comparison);
   if (missing.length > 0 || extra.length > 0 || wrong.size > 0) return;
@@ -86,23 +90,29 @@ export function shareOfPods({probe: {entry, source, endpoint}}: ProbeComparison,
   return entry.kind === 'clusterIP' && source.kind === 'pod' && endpoint === undefined ? {share} : {};
 }
 
-function sayMissingEndpoint(outcomeCase: OutcomeCase, endpoint: string, comparison: ProbeComparison): void {
-  const evidence = outcomeCase.semantics.evidence.endpoint(endpoint, comparison);
-  sayKeyed(outcomeCase.symptoms, missingEndpoint(outcomeCase.item, endpoint, comparison.probe, evidence));
-}
-
 /** Says a symptom unless another one explains it. */
 export function sayKeyed(symptoms: SymptomList, {symptom, key, unless}: KeyedSymptom): void {
   if (unless === undefined || !symptoms.hasSaid(unless)) symptoms.say(symptom, key);
 }
 
-/** Where only what the endpoint sends to itself does not reach it, which is tried last, that is what is wrong. */
-export function missingEndpoint(item: ServedPort, endpoint: string, probe: Probe, evidence: Evidence): KeyedSymptom {
-  if (!isToItself(item, endpoint, probe))
-    return {
-      symptom: {kind: 'missing-endpoint', endpoint, detail: missingEndpointText(item, endpoint, probe), ...evidence, ...otherEntry(probe)},
-      key: `missing ${endpoint}`,
-    };
+/**
+ * Where only what the endpoint sends to itself does not reach it, which is tried last, that is what is wrong. What so many missing endpoints
+ * do not get is lost if no other endpoint gets it.
+ */
+export function missingEndpoint(
+  item: ServedPort,
+  endpoint: string,
+  comparison: ProbeComparison,
+  evidence: Evidence,
+  missing: number,
+): KeyedSymptom {
+  const {actual, probe} = comparison;
+  const lost = (actual.passed + actual.rejected + actual.dropped) / missing;
+  const share = lost > 0.001 ? shareOfPods(comparison, lost) : {};
+  if (!isToItself(item, endpoint, probe)) {
+    const detail = missingEndpointText(item, endpoint, probe);
+    return {symptom: {kind: 'missing-endpoint', endpoint, detail, ...evidence, ...share, ...otherEntry(probe)}, key: `missing ${endpoint}`};
+  }
   const detail = `packets from endpoint ${endpoint} to itself through its ${entryText(probe.entry)} are lost: a pod that reaches itself through the Service never gets a reply`;
   return {
     symptom: {kind: 'masquerade-mismatch', variant: 'to-itself', severity: 'error', endpoint, entry: probe.entry, detail, ...evidence},

@@ -140,13 +140,14 @@ export class IptablesSemantics implements ModeSemantics {
 
   /** The chain that picks the endpoint returns packets: whatever happens to them later is caused by it. */
   #fallsThrough(comparison: ProbeComparison): readonly KeyedSymptom[] {
-    const {expected, actual, probe} = comparison;
+    const {expected, actual} = comparison;
     const chain = balancingChain(expected);
     if (chain === null || !actual.outcomes.some(({path}) => isLeft(path, chain)) || this.misdirected(actual).size > 0) return [];
     const picked = new Set(actual.outcomes.flatMap(({path, destination}) => (isLeft(path, chain) ? [] : [destination])));
-    return [...expected.destinations.keys()]
-      .filter(destination => !picked.has(destination))
-      .map(endpoint => missingEndpoint(this.#case.item, endpoint, probe, this.#endpointEvidence(endpoint, comparison)));
+    const missing = [...expected.destinations.keys()].filter(destination => !picked.has(destination));
+    return missing.map(endpoint =>
+      missingEndpoint(this.#case.item, endpoint, comparison, this.#endpointEvidence(endpoint, comparison), missing.length),
+    );
   }
 
   readonly evidence: ModeSemantics['evidence'] = {

@@ -154,7 +154,7 @@ export class NftSemantics implements ModeSemantics {
       // The chain that picks the endpoint is entered and picks none.
       return [...expected.destinations.keys()].map(endpoint => {
         const evidence = this.evidence.endpoint(endpoint, comparison);
-        return missingEndpoint(this.#case.item, endpoint, probe, evidence);
+        return missingEndpoint(this.#case.item, endpoint, comparison, evidence, expected.destinations.size);
       });
     const evidence = {expected: this.#rulesOf('missing', chain), actual: [lead]};
     return [deadEnd(this.#case.item, comparison, {chain, policy: this.policyOf(expected), evidence})];
