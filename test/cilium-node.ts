@@ -68,10 +68,12 @@ export class CiliumTables {
     const print = (column: number): string =>
       JSON.stringify(Object.fromEntries(lines.map(line => [line[0], [line[column] ?? '1 0[0] (0) [0x0 0x0]']])));
     const ranged = lines.filter(line => line[3]?.includes('check'));
+    const replies = Object.keys(this.map).map((key, index) => [`${index}`, [key.replace(/\/.*/, '')]]);
     return {
       'service-list.json': JSON.stringify(this.rows.map(realized)),
       'bpf-lb-list.json': print(1),
       'bpf-lb-list-frontends.json': print(2),
+      'bpf-lb-list-revnat.json': JSON.stringify(Object.fromEntries(replies)),
       'bpf-lb-list-source-ranges.json': JSON.stringify(Object.fromEntries(ranged.map(line => [`203.0.113.0/24 (${line[4]})`, ['']]))),
       'status.json': JSON.stringify({kubernetes: {state: 'Ok'}, 'kube-proxy-replacement': {mode: 'True'}}),
       'version.json': JSON.stringify({Daemon: {Version: this.version}}),

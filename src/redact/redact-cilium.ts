@@ -102,6 +102,7 @@ export const ciliumFiles: Readonly<Record<string, (text: string, replacements: R
   'service-list.json': redactJson(services),
   'bpf-lb-list.json': redactMap,
   'bpf-lb-list-frontends.json': redactMap,
+  'bpf-lb-list-revnat.json': redactMap,
   'bpf-lb-list-source-ranges.json': redactMap,
   'status.json': redactJson(status),
   'version.json': redactJson(versions),

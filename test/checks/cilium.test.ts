@@ -455,6 +455,26 @@ test('ST801: the id by which replies find their address is that of one entry alo
   ]);
 });
 
+test.each([
+  {
+    of: 'another',
+    change: (text: string) => text.replace('192.0.2.10:80', '192.0.2.11:80'),
+    says: "by the kernel's map, replies of 192.0.2.10:80/TCP come from 192.0.2.11:80",
+  },
+  {
+    of: 'none',
+    change: (text: string) => text.replace(/"1":\["192.0.2.10:80"\],/, ''),
+    says: "the kernel's map has no address for replies of 192.0.2.10:80/TCP: they come from the endpoint",
+  },
+])('ST801: the address of replies is $of', ({change, says}) => {
+  const tables = given();
+  const file = 'bpf-lb-list-revnat.json';
+  tables.files[file] = change(tables.printed()[file] ?? '');
+  expect(tables.texts()).toEqual([`ST801 error shop/web:http: ${says}`]);
+  tables.files[file] = undefined;
+  expect(tables.texts()).toEqual([]);
+});
+
 test('ST805: another Service has an address of the Service that is missing', () => {
   const found = given(
     tables => (tables.rows = [{...tables.row('192.0.2.10:80/TCP'), service: 'dns'}, tables.row('10.96.1.2:53/UDP')]),

@@ -81,6 +81,7 @@ const commands: Readonly<Record<string, string>> = {
   'shell -- db/show node-addresses': 'db-show-node-addresses.txt',
   'bpf lb list -o json': 'bpf-lb-list.json',
   'bpf lb list --frontends -o json': 'bpf-lb-list-frontends.json',
+  'bpf lb list --revnat -o json': 'bpf-lb-list-revnat.json',
   'bpf lb list --source-ranges -o json': 'bpf-lb-list-source-ranges.json',
   'service list -o json': 'service-list.json',
 };

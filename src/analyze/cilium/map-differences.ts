@@ -97,7 +97,8 @@ function faultsOf(frontend: AgentFrontend, {keys, state, shared}: MapCase & {rea
   const mayLack = state.settings.replacesKubeProxy !== true && frontend.type !== 'ClusterIP';
   const faults = own.flatMap((key): readonly Fault[] => {
     const entry = state.map.get(key);
-    if (entry !== undefined) return [...(shared.has(entry.id) ? [sharedId(key)] : []), ...entryFaults(entry, frontend)];
+    if (entry !== undefined)
+      return [...(shared.has(entry.id) ? [sharedId(key)] : replyFaults(entry, state.replies)), ...entryFaults(entry, frontend)];
     if (mayLack) return [];
     const what = frontend.type === 'NodePort' ? `node port ${frontend.port}` : joinHostPort(frontend.address, frontend.port);
     const gist = `connections to ${what} fail, the kernel's map of Cilium lacks the entry`;
@@ -115,6 +116,18 @@ function faultsOf(frontend: AgentFrontend, {keys, state, shared}: MapCase & {rea
 function sharedId(key: string): Fault {
   const text = (at: string): string => `the kernel's map has the id of ${at} twice: replies come from the address of one of the two`;
   return {key, text, gist: "replies come from the address of another Service, by the kernel's map of Cilium"};
+}
+
+/** Replies get the address that stands at the id of the entry. */
+function replyFaults({key, id, address, port}: MapEntry, replies: CiliumState['replies']): readonly Fault[] {
+  const other = replies?.get(id);
+  if (replies === null || id === 0 || other === joinHostPort(address, port)) return [];
+  if (other === undefined) {
+    const text = (at: string): string => `the kernel's map has no address for replies of ${at}: they come from the endpoint`;
+    return [{key, text, gist: "replies come from the endpoint itself, by the kernel's map of Cilium"}];
+  }
+  const text = (at: string): string => `by the kernel's map, replies of ${at} come from ${other}`;
+  return [{key, text, gist: "replies come from another address, by the kernel's map of Cilium"}];
 }
 
 /** A proxy of the node takes the connections. */

@@ -326,6 +326,7 @@ export const ciliumTables: readonly CiliumTable[] = [
   {file: 'db-show-node-addresses.txt', args: ['shell', '--', 'db/show', 'node-addresses'], asksAgent: true},
   {file: 'bpf-lb-list.json', args: ['bpf', 'lb', 'list', '-o', 'json'], asksAgent: false},
   {file: 'bpf-lb-list-frontends.json', args: ['bpf', 'lb', 'list', '--frontends', '-o', 'json'], asksAgent: false},
+  {file: 'bpf-lb-list-revnat.json', args: ['bpf', 'lb', 'list', '--revnat', '-o', 'json'], asksAgent: false},
   {file: 'bpf-lb-list-source-ranges.json', args: ['bpf', 'lb', 'list', '--source-ranges', '-o', 'json'], asksAgent: false},
   {file: ciliumAgentTable, args: ['service', 'list', '-o', 'json'], asksAgent: true},
 ];

@@ -12,7 +12,7 @@ import {
   parseNodePortAddresses,
   parseServiceList,
 } from '../../parse/cilium/agent-table.ts';
-import {type MapEntry, parseLbMap, parseMapRanges} from '../../parse/cilium/lb-map.ts';
+import {type MapEntry, parseLbMap, parseMapRanges, parseReplyAddresses} from '../../parse/cilium/lb-map.ts';
 import {podsOnNode} from '../api-index.ts';
 
 /** What was read of a node's Cilium. */
@@ -23,6 +23,8 @@ export interface CiliumState extends Pick<AgentStatus, 'apiTrouble' | 'trouble'>
   readonly map: ReadonlyMap<string, MapEntry>;
   /** By the id of an entry; null if they were not read. */
   readonly ranges: ReadonlyMap<number, readonly string[]> | null;
+  /** The addresses of replies by the id of an entry; null if they were not read. */
+  readonly replies: ReadonlyMap<number, string> | null;
   /** Where node ports are served; null if that was not read. */
   readonly nodePortAddresses: readonly string[] | null;
 }
@@ -88,6 +90,7 @@ export function readCilium(node: NodeDump, api: ApiObjects): CiliumState | strin
     map,
     settings: settingsOf(api, {status, frontends}),
     ranges: parseMapRanges(fileText(node, 'bpf-lb-list-source-ranges.json')),
+    replies: parseReplyAddresses(fileText(node, 'bpf-lb-list-revnat.json')),
     nodePortAddresses: parseNodePortAddresses(fileText(node, 'db-show-node-addresses.txt')),
   };
 }

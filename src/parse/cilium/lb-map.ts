@@ -125,6 +125,12 @@ function backendOf(slot: string | undefined): string | null {
   return /^(\S+:\d+\/[A-Z]+) /.exec(slot ?? '')?.[1] ?? null;
 }
 
+/** The address that replies get, such as `10.96.0.1:443`, by the id of an entry: `cilium-dbg bpf lb list --revnat`; null for another text. */
+export function parseReplyAddresses(text: string): ReadonlyMap<number, string> | null {
+  const addresses = new Map<number, string>();
+  return eachRow(text, (id, address) => void addresses.set(Number(id), address)) ? addresses : null;
+}
+
 /** The networks of `cilium-dbg bpf lb list --source-ranges`, by the id of their entry; null if the text is something else. */
 export function parseMapRanges(text: string): ReadonlyMap<number, readonly string[]> | null {
   const rows = readJson(text);
