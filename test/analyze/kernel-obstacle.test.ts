@@ -137,6 +137,18 @@ describe('where a rule of policy routing sends what pods send by a second uplink
     ]);
   });
 
+  test('whether a table leads to pods of another node without a gateway is not known', async () => {
+    const routes = JSON.parse(files('198.18.0.2', 0)['routes.json']) as object[];
+    const given = {
+      ...files('198.18.0.2', 0),
+      'routes.json': JSON.stringify([...routes, {dst: '10.244.12.0/24', dev: 'eth1', table: '101'}]),
+      'links.json': JSON.stringify(['eth0', 'eth1'].map(ifname => ({ifname, flags: ['UP', 'LOWER_UP'], promiscuity: 0}))),
+    };
+    expect((await asked({source: '10.244.11.4', destination: '10.244.12.4', port: '8080'}, given)).map(String)).toEqual([
+      'undecided,the node sends the packet by eth1, while eth0 leads to 10.244.12.4: whether the network takes it there is not known',
+    ]);
+  });
+
   test('strict reverse path filtering drops what other nodes send to these pods', async () => {
     expect(await asked(fromNode, files('198.18.0.2', 1))).toEqual([
       ['drop', 'rp_filter of eth0 is strict (1), and the way back to 172.18.0.12 leads by eth1: the kernel drops what arrives on eth0'],

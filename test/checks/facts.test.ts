@@ -299,6 +299,21 @@ const cases: readonly Case[] = [
     silent: {},
   },
   {
+    ...{code: 'ST601', title: 'a second uplink does not forward', severity: 'info'},
+    fires: {...announcedBeside, routes: secondInterface.routes ?? [], sysctls: {'net.ipv4.conf.eth1.forwarding': 0}},
+    says: 'net.ipv4.conf.eth1.forwarding is 0, and a default route leads by eth1 too: node ports and load balancers lose clients that come by it.',
+    silent: {'no default route leads by it': {...announcedBeside, sysctls: {'net.ipv4.conf.eth1.forwarding': 0}}},
+  },
+  {
+    ...{code: 'ST611', title: 'a routing rule refuses what comes by a second uplink', severity: 'info'},
+    fires: {
+      ...{...announcedBeside, routes: secondInterface.routes ?? []},
+      rules: [{priority: 50, src: 'all', iif: 'eth1', action: 'unreachable'}],
+    },
+    says: 'routes or routing rules refuse packets of clients that come by eth1, or the answers',
+    silent: {'it leads to table main': {...fromBeside, rules: [{priority: 50, src: 'all', iif: 'eth1', table: 'main'}]}},
+  },
+  {
     ...{code: 'ST601', title: 'the interface by which pods of other nodes come does not forward', severity: 'error'},
     fires: {...flannel(1450), change: netconf({'flannel.1': false})},
     says: 'net.ipv4.conf.flannel/1.forwarding is 0: packets that arrive there are not forwarded.',

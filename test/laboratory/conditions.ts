@@ -228,6 +228,17 @@ export const conditions: readonly Scenario[] = [
     ),
     ...decided,
   },
+  ...(
+    [
+      ['drops', rules('filter', '-I FORWARD -i eth1 -j DROP')],
+      ['forwards-nothing', sh('sysctl -qw net.ipv4.conf.eth1.forwarding=0')],
+      ['of-an-empty-table', sh('ip route add blackhole default table 101; ip rule add iif eth1 lookup 101 pref 50')],
+    ] as const
+  ).map(([name, step]): Scenario => {
+    const way = ['ip route replace 198.51.100.10 via 192.0.2.2 src 203.0.113.9'];
+    const load = [...secondLinkOfClient(['ip route add default via 192.0.2.1 dev eth1 metric 200'], way), step];
+    return {name: `second-gateway-${name}`, load, isPurpose: true, isIPv4Only: true};
+  }),
   {
     name: 'vpn-takes-the-pods',
     load: [uplink(['address add 100.92.0.1/16 dev eth1', 'route add 10.244.11.0/24 dev eth1 table 7120', 'rule add lookup 7120 pref 104'])],

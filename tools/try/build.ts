@@ -12,8 +12,8 @@ import {thirdPartyLicenses} from '../release/third-party.ts';
 
 const {version} = packageJson;
 
-/** What asks objects of the API and tables of Cilium, which the page has none of. */
-const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches|packet-in-map|cilium-checks)\.ts$/;
+/** What asks objects of the API, their times and tables of Cilium, which the page has none of. */
+const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches|packet-in-map|cilium-checks|since)\.ts$/;
 /**
  * Checks of such objects, of their Service ports and of routes, which find nothing there: their codes are all that is left of them, and empty
  * lists of what others ask.

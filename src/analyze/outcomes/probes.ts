@@ -22,6 +22,8 @@ export interface Probe {
   readonly direct?: string;
   /** Where the packet stands for a part of the senders of its kind. */
   readonly senders?: Senders;
+  /** The interface by which clients come, if it is not the usual one. */
+  readonly by?: string;
 }
 
 /** Who is hit by what happens to a class. */

@@ -4,7 +4,7 @@ import type {Endpoint, ServedPort} from '../../model/endpoint.ts';
 import {holds, type Intervals, intervalsOf} from '../../model/intervals.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {partition} from '../../model/lists.ts';
-import {linksOfPods} from '../../model/node/policy-routing.ts';
+import {linksOfPods, otherArrivals} from '../../model/node/policy-routing.ts';
 import type {ChainSource} from '../../model/ruleset.ts';
 import type {ApiObjects} from '../../model/snapshot.ts';
 import {once} from '../../model/once.ts';
@@ -18,7 +18,7 @@ import {backendOf, isShownByIptables, knowsAge, noting, type Side, walkConnectio
 import {markedWays} from '../outcomes/kernel-obstacle.ts';
 import {collectPathOutcome, hasSameKinds, outcomeOn} from '../outcomes/environment.ts';
 import {directProbe, type Probe, probesFor} from '../outcomes/probes.ts';
-import {clientNames, type Source, type SourceKind} from '../outcomes/sources.ts';
+import {clientNames, type Source, type SourceKind, sourceName} from '../outcomes/sources.ts';
 import {alikeInterfaces} from './alike-interfaces.ts';
 import {bridgeSymptoms} from './bridge-rules.ts';
 import {stoppedPackets} from './stopped-packets.ts';
@@ -331,7 +331,8 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
     );
     effort.left -= classes.length;
     effort.isTruncated ||= isTruncated;
-    return classes.flatMap(([own, ofClass, space]) => {
+    return classes.flatMap(([one, ofClass, space]) => {
+      const own = probe.by === undefined ? one : arrivingBy(probe.by, one);
       const {alone, outcomes: walked} = isOfNoPod(own) ? walk(withLink(own), () => {}) : ofClass;
       const outcomes = walked.map(outcome => inAnyCase(outcome));
       refusals.note(outcomes);
@@ -353,10 +354,24 @@ function analyzeSide(item: ServedPort, {context, sides, rules: {api}}: WalkedRul
       return isOfInterface ? effectsOf(probe, all, space) : found;
     });
   };
-  const effectsOfAll = probes
-    .filter(({knownTo, source: {kind}}) => knownTo.size === 0 && kind !== 'allowed' && kind !== 'other-range')
-    .flatMap(probe => effectsOf(probe, together));
+  const usual = probes.filter(({knownTo, source: {kind}}) => knownTo.size === 0 && kind !== 'allowed' && kind !== 'other-range');
+  const ofUsual = usual.flatMap(probe => effectsOf(probe, together));
+  const known = new Set(ofUsual.map(effectKey));
+  const ofOthers = usual.flatMap(probe => byOtherUplinks(probe, context).flatMap(one => effectsOf(one, together)));
+  const effectsOfAll = [...ofUsual, ...ofOthers.filter(effect => !known.has(effectKey(effect)))];
   return maySelect(api, item.port.object) ? effectsOfAll : refusals.judge(effectsOfAll, api);
+}
+
+/** Clients outside may come by another uplink than the one by which the node answers them: whether any do is not known. */
+function byOtherUplinks(probe: Probe, {facts}: NodeContext): readonly Probe[] {
+  const {source, entry, packet} = probe;
+  if (source.kind !== 'outside' || entry.kind === 'clusterIP' || probe.direct !== undefined) return [];
+  return otherArrivals(facts, packet.source, packet.destination).map(by => ({...probe, by, packet: {...packet, inInterface: by}}));
+}
+
+function arrivingBy(by: string, probe: Probe): Probe {
+  const {source, senders} = probe;
+  return {...probe, senders: {pods: [], ...senders, text: `${senders?.text ?? sourceName(source)} by ${by}`, most: 'info'}};
 }
 
 /** All connections of pods of the node to the Service: of all pods, or of some that are known. */

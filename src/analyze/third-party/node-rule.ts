@@ -185,7 +185,7 @@ export function limitOf(rule: NodeRule, nft: NftRuleset | null): PacketLimit | n
 
 /** Whether packets match the condition of a limit that is far above what Services are usually asked for; null for other conditions. */
 export function matchBelowLimit(condition: string): 0 | 1 | null {
-  return limitIn(condition)?.isHigh === true ? (/-above | over |--connbytes /.test(condition) ? 0 : 1) : null;
+  return limitIn(condition)?.isHigh === true ? (/-above | over |--connbytes |--hitcount /.test(condition) ? 0 : 1) : null;
 }
 
 function limitIn(text: string): PacketLimit | null {
@@ -202,6 +202,9 @@ function limitIn(text: string): PacketLimit | null {
     const isHigh = perSecond >= 50_000 || (perSecond >= 1000 && Number(burst) >= 50);
     return {text: `${plural(Number(amount), 'packet')} a ${name}${each}`, isHigh};
   }
+  const [, time, hits] = /--(?:rcheck|update) .*--seconds (\d+) .*--hitcount (\d+)/.exec(text) ?? [];
+  if (hits !== undefined)
+    return {text: `${hits} packets in ${plural(Number(time), 'second')} for each source`, isHigh: Number(hits) >= 100 * Number(time)};
   const [, count = ''] = /(?:--connlimit-(?:above|upto)|ct count(?: over)?) (\d+)/.exec(text) ?? [];
   if (count === '') return volumeOf(text);
   // Without further flags, connlimit counts those of each source.

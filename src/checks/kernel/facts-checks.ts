@@ -9,7 +9,7 @@ import {check} from '../catalog.ts';
 import type {Check, NodeCheckContext} from '../check-types.ts';
 import {run} from '../commands/commands.ts';
 import {asymmetric, droppedBetween} from './reverse-path.ts';
-import {deviceTo, entriesOnNode, familiesOnNode, interfaceSwitch, podBridges, podsHere, routesToPods} from './node-paths.ts';
+import {deviceTo, entriesOnNode, familiesOnNode, interfaceSwitch, otherUplinks, podBridges, podsHere, routesToPods} from './node-paths.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
 import {fileText} from '../../model/snapshot.ts';
 
@@ -55,6 +55,11 @@ export const factsChecks: readonly Check[] = [
           : `on other nodes ${verb('reaches', 'reach')} no pod here, and ${verb('gives', 'give')} no pod an answer`;
         const message = `${someOf(devices.map(dev => interfaceSwitch(dev, 'forwarding')))} ${is} 0: packets that arrive there are not forwarded. ${pods} ${lost}.`;
         yield {family, message, ...run(...devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`))};
+      }
+      for (const {dev} of otherUplinks(context, family)) {
+        if (sysctlNumber(network, `net.ipv4.conf.${dev}.forwarding`) !== 0) continue;
+        const message = `${interfaceSwitch(dev, 'forwarding')} is 0, and a default route leads by ${dev} too: node ports and load balancers lose clients that come by it.`;
+        yield {family, severity: 'info', message, ...run(commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`)};
       }
     },
   }),

@@ -26,6 +26,8 @@ import {
   routeOfProcesses,
   routeOfServices,
   strangeHop,
+  uplinksOf,
+  usualDevice,
 } from '../../model/node/policy-routing.ts';
 
 interface Holder {
@@ -60,6 +62,14 @@ export function familiesOnNode(context: NodeCheckContext): readonly Family[] {
 
 export function entriesOnNode({view, config}: NodeCheckContext, family: Family): readonly PortEntry[] {
   return view.entries(family, proxyVersion(config));
+}
+
+/** Uplinks by which clients of the node's Services may come, other than the one by which their answers leave. */
+export function otherUplinks(context: NodeCheckContext, family: Family) {
+  const [client] = outsideOf(family);
+  const back = client === undefined ? null : usualDevice(context.facts, client);
+  if (client === undefined || back === null || !entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))) return [];
+  return uplinksOf(context.facts)[family].flatMap(dev => (dev === back ? [] : [{dev, back, client}]));
 }
 
 /** Pods with a ready endpoint, by node, without those in the network of their node. */

@@ -24,7 +24,7 @@ import {commandLine, joinedCommand, someOf} from '../../model/text.ts';
 import type {Observation} from '../../model/finding.ts';
 import type {NodeCheckContext} from '../check-types.ts';
 import {run} from '../commands/commands.ts';
-import {entriesOnNode, podAddresses, podsHere, routesToPods} from './node-paths.ts';
+import {entriesOnNode, otherUplinks, podAddresses, podsHere, routesToPods} from './node-paths.ts';
 
 /** Who sends packets to endpoints through a node: an address of each, as packets are when they are routed. */
 interface Group {
@@ -160,16 +160,31 @@ function groupsOf(context: NodeCheckContext, family: Family): readonly Group[] {
   ];
 }
 
-/** Clients outside that rules of policy routing name, before and after kube-proxy marks what they send. */
+/** Clients outside that rules of policy routing name, or that come by such an uplink, before and after kube-proxy marks what they send. */
 function clientGroups(context: NodeCheckContext, family: Family): readonly Group[] {
   const {facts, config} = context;
+  const networks = (facts.network.policyRules[family] ?? []).flatMap(({from, isInverted}) =>
+    from === null || from.prefix === 0 || isInverted ? [] : [from],
+  );
+  return clientsOutside(context, networks, family).map(({text, client, iif}) => ({
+    isOfFewClients: true,
+    who: () => `packets of clients ${text}`,
+    senders: iif === null ? [] : [0, 1 << config.masqueradeBit.value].map(mark => ({source: client, mark, iif})),
+  }));
+}
+
+/** One of the clients of each of some networks, and of each other uplink that rules of policy routing ask for. */
+function clientsOutside(context: NodeCheckContext, networks: readonly Cidr[], family: Family) {
   const rules = context.facts.network.policyRules[family] ?? [];
-  const networks = rules.flatMap(({from, isInverted}) => (from === null || from.prefix === 0 || isInverted ? [] : [from]));
-  return outsideIn(context, networks, family).map(({network, client}) => {
-    const iif = usualDevice(facts, client);
-    const senders = iif === null ? [] : [0, 1 << config.masqueradeBit.value].map(mark => ({source: client, mark, iif}));
-    return {isOfFewClients: true, who: () => `packets of clients in ${network}`, senders};
-  });
+  const asked = otherUplinks(context, family).filter(({dev}) => rules.some(({iif}) => iif === dev));
+  return [
+    ...outsideIn(context, networks, family).map(({network, client}) => ({
+      text: `in ${network}`,
+      client,
+      iif: usualDevice(context.facts, client),
+    })),
+    ...asked.map(({dev, client}) => ({text: `that come by ${dev}`, client, iif: dev})),
+  ];
 }
 
 /** Networks of the internet without a pod, a node or a Service, each with one of its clients. */
@@ -192,7 +207,7 @@ export function outsideIn(context: NodeCheckContext, networks: readonly Cidr[], 
     });
 }
 
-/** Networks of the internet whose clients get no answer: a route or a rule of policy routing refuses their packets, or the answers. */
+/** Clients outside that get no answer, in words: a route or a rule of policy routing refuses their packets, or the answers. */
 export function refusedClients(context: NodeCheckContext, family: Family): readonly string[] {
   const {facts, config} = context;
   const {routes, policyRules} = context.facts.network;
@@ -200,18 +215,22 @@ export function refusedClients(context: NodeCheckContext, family: Family): reado
   const named = (policyRules[family] ?? []).flatMap(({from, to, isInverted}) =>
     [from, to].flatMap(network => (network === null || network.prefix === 0 || isInverted ? [] : [network])),
   );
-  if (refusing.length + named.length === 0 || !entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))) return [];
+  if (!entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))) return [];
+  const clients = clientsOutside(context, [...refusing, ...named], family);
+  if (clients.length === 0) return [];
   const pods = [...podAddresses(context, family).values()].flatMap(own => own.filter(({isExternal}) => isExternal).slice(0, 1));
   const ends = [...pods.map(({address}) => address), ...[parseAddress(hostIP(facts, family) ?? '')].filter(own => own !== null)];
   const packetsOf = packetsBetween(context, family);
-  const isRefused = (source: Address, to: Address, mark: number): boolean => {
-    const iif = facts.addresses.includes(source.text) ? 'lo' : usualDevice(facts, source);
+  const isRefused = (source: Address, to: Address, mark: number, dev: string | null): boolean => {
+    const iif = facts.addresses.includes(source.text) ? 'lo' : dev;
     const query = {source, mark, iif: iif ?? undefined};
     return packetsOf(source, to).some(packet => routeOf(context.facts.network, to, {...query, ...packet}).kind === 'unreachable');
   };
-  return outsideIn(context, [...refusing, ...named], family).flatMap(({network, client}) => {
+  return clients.flatMap(({text, client, iif}) => {
     const marks = [0, 1 << config.masqueradeBit.value];
-    return ends.some(end => isRefused(end, client, 0) || marks.some(mark => isRefused(client, end, mark))) ? [network] : [];
+    const isLost = (end: Address): boolean =>
+      isRefused(end, client, 0, usualDevice(facts, end)) || marks.some(mark => isRefused(client, end, mark, iif));
+    return ends.some(isLost) ? [text] : [];
   });
 }
 

@@ -9,7 +9,6 @@ import {
   outsideOf,
   routingCause,
   ruleBehind,
-  uplinksOf,
   usualDevice,
 } from '../../model/node/policy-routing.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
@@ -21,7 +20,7 @@ import type {PodWay, RoutedPods} from '../../model/node-result.ts';
 import {commandLine, plural, someOf} from '../../model/text.ts';
 import type {NodeCheckContext} from '../check-types.ts';
 import {run} from '../commands/commands.ts';
-import {entriesOnNode, interfaceSwitch, podAddresses, podsBehindStrangers, podsHere, routesToPods} from './node-paths.ts';
+import {entriesOnNode, interfaceSwitch, otherUplinks, podAddresses, podsBehindStrangers, podsHere, routesToPods} from './node-paths.ts';
 import {firstElsewhere, misroutedPackets, outsideIn} from './policy-routes.ts';
 
 /** Packets that the kernel drops by their way back, or whose answers leave by another interface, and what shows or ends that on the node. */
@@ -39,16 +38,9 @@ export function asymmetric(context: NodeCheckContext, family: Family): Asymmetri
 
 /** Clients that come by a second uplink, while what answers them leaves by the first: whether any do is not known. */
 function lostBySecond(context: NodeCheckContext, family: Family): Asymmetric | null {
-  const [client] = outsideOf(family);
-  const back = client === undefined ? null : usualDevice(context.facts, client);
-  const dev = uplinksOf(context.facts)[family].find(name => name !== back && filtersStrictly(context, family, name));
-  if (
-    back === null ||
-    dev === undefined ||
-    !isWired(context, back, 0) ||
-    !entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))
-  )
-    return null;
+  const found = otherUplinks(context, family).find(({dev}) => filtersStrictly(context, family, dev));
+  if (found === undefined || !isWired(context, found.back, 0)) return null;
+  const {dev, back} = found;
   return {
     severity: 'info',
     message: `rp_filter of ${dev} is strict (1), and a default route leads by it too, while the answers of pods to clients outside leave by ${back}: the kernel drops what clients send to node ports and load balancers by ${dev}.`,

@@ -184,7 +184,7 @@ function* refusedByRules(context: NodeCheckContext, family: Family, isLost: bool
   if (clients.length > 0)
     yield {
       severity: 'info',
-      message: `routes or routing rules refuse packets of clients in ${someOf(clients)}, or the answers (unreachable, blackhole or prohibit): these get no answer from node ports and load balancers.`,
+      message: `routes or routing rules refuse packets of clients ${someOf(clients)}, or the answers (unreachable, blackhole or prohibit): these get no answer from node ports and load balancers.`,
       remedy: 'Nothing, if these are bans. Otherwise delete them.',
       ...run(commandLine`ip route show table all`, commandLine`ip rule show`),
     };

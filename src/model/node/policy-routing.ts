@@ -496,17 +496,19 @@ export function otherUplink(facts: NodeFacts, client: Address, {asked, query}: {
   return {text: `by ${route.dev}${gateway}, while the client asks ${asked.text}, ${whose}`, isKnown: () => false};
 }
 
-/** The detour by a gateway on another interface than the one of table main; null if a packet takes none, or if that is not known. */
+/** The detour by another interface than the one of table main; null if a packet takes none, or if that is not known. */
 export function detourOf(facts: NodeFacts, destination: Address, query: RouteQuery): Detour | null {
   const {network} = facts;
   if (!isPolicyRouted(network, destination.family)) return null;
   const usual = routeOf(withUsualRules(network), destination, query);
   const route = routeOf(network, destination, query);
-  if (usual.kind !== 'unicast' || route.kind !== 'unicast' || route.dev === usual.dev || route.gateway === null) return null;
+  if (usual.kind !== 'unicast' || route.kind !== 'unicast' || route.dev === usual.dev) return null;
+  // A tunnel, as that of an encrypted network of pods, takes them in another way.
+  if (route.gateway === null && (usual.gateway === null || !asksForAll(facts, route))) return null;
   return {
-    text: `by ${route.dev} to the gateway ${route.gateway}, while ${usual.dev} leads to ${destination.text}`,
+    text: `by ${route.dev}${route.gateway === null ? '' : ` to the gateway ${route.gateway}`}, while ${usual.dev} leads to ${destination.text}`,
     // A network that knows the source may not know a pod behind another interface of the node.
-    isKnown: source => usual.dev === facts.primaryInterface && isHome(facts, route.dev, source),
+    isKnown: source => route.gateway !== null && usual.dev === facts.primaryInterface && isHome(facts, route.dev, source),
   };
 }
 

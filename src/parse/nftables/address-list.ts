@@ -32,6 +32,19 @@ export function networksIn({family, low, high}: AddressInterval): readonly Cidr[
   return networks;
 }
 
+/** The prefixes of addresses with some bits, where the mask is none: `10.244.0.4/255.255.0.255`. The text itself where they are too many. */
+export function prefixesOf(text: string): readonly string[] {
+  const [base, mask] = /\/.*[.:]/.test(text) ? text.split('/').map(parseAddress) : [];
+  if (base == null || mask == null || base.family !== mask.family) return [text];
+  const {family} = base;
+  const bits = Array.from({length: Number(bitsOf(family))}, (_, place) => 1n << BigInt(place));
+  const free = bits.filter(bit => (mask.value & bit) === 0n);
+  const above = free.filter((bit, index) => bit !== bits[index]);
+  if (above.length > 10) return [text];
+  const bases = above.reduce((found, bit) => found.flatMap(one => [one, one | bit]), [base.value & mask.value]);
+  return bases.map(one => `${formatAddress(family, one)}/${bits.length - free.length + above.length}`);
+}
+
 /** The addresses of one family that texts such as `10.0.0.0/8` name; texts that are none are left out. */
 export function addressesIn(texts: Iterable<string>, family: Family): Intervals {
   const ranges: (readonly [low: bigint, high: bigint])[] = [];

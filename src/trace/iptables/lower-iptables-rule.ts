@@ -1,6 +1,7 @@
 import type {BinaryOperator, NftOperator} from '../../model/nft-ruleset.ts';
 import {once} from '../../model/once.ts';
 import type {Match, Rule, RuleOption, Target} from '../../model/ruleset.ts';
+import {prefixesOf} from '../../parse/nftables/address-list.ts';
 import {markChange, splitHostPort, targetsWithoutEffect} from '../../parse/iptables/comparable-rule.ts';
 import {
   type Action,
@@ -222,12 +223,12 @@ function conntrackOption(option: RuleOption): Condition | null {
 
 /** Null if the option asks for no such field. */
 function namedField({flag, values, negated}: RuleOption): Condition | null {
-  const [name, read = (text: string) => text] = (Object.hasOwn(fieldsByOption, flag) ? fieldsByOption[flag] : undefined) ?? [];
-  return name === undefined ? null : isOneOf(fieldOf(name), [read(values[0] ?? '')], negated);
+  const [name, read = prefixesOf] = (Object.hasOwn(fieldsByOption, flag) ? fieldsByOption[flag] : undefined) ?? [];
+  return name === undefined ? null : isOneOf(fieldOf(name), [read(values[0] ?? '')].flat(), negated);
 }
 
 /** The fields that options of rules, and of `conntrack` and `ipvs`, ask for, and how their values are spelled here. */
-const fieldsByOption: Readonly<Record<string, readonly [name: FieldName, read?: (text: string) => string]>> = {
+const fieldsByOption: Readonly<Record<string, readonly [name: FieldName, read?: (text: string) => string | readonly string[]]>> = {
   '-s': ['saddr'],
   '-d': ['daddr'],
   '-i': ['iif'],

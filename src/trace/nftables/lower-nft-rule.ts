@@ -1,3 +1,4 @@
+import {prefixesOf} from '../../parse/nftables/address-list.ts';
 import {parseAddress} from '../../model/address.ts';
 import type {LinkProperty} from '../../model/node/node-facts.ts';
 import {once} from '../../model/once.ts';
@@ -112,6 +113,11 @@ function ofOption(text: string): Condition | null {
 }
 
 function lowerMatch({left, operator, right}: NftStatement & {readonly kind: 'match'}): Condition {
+  // Of addresses, nft writes only masks that are no prefix in this way.
+  if (left.kind === 'binary' && left.operator === '&' && left.right.kind === 'value' && right.kind === 'value' && /^[!=]=/.test(operator)) {
+    const keys = prefixesOf(`${right.text}/${left.right.text}`);
+    if (keys.length > 1) return isOneOf(lowerExpression(left.left), keys, operator === '!=');
+  }
   return {kind: 'compare', left: lowerExpression(left), operator, right: elementsOf(right)};
 }
 

@@ -265,6 +265,10 @@ describe('a rule that limits packets is one finding, which says to what', () => 
       /^ST403 info packets from .* are limited to 500 connections at a time for each source/,
     ],
     [
+      '-A FORWARD -p tcp -m recent --update --seconds 1 --hitcount 200 --name flood --mask 255.255.255.255 --rsource -j DROP',
+      /^ST403 info packets from .* are limited to 200 packets in 1 second for each source by a third-party rule: what exceeds it is dropped/,
+    ],
+    [
       '-A FORWARD -m connbytes --connbytes 1073741824 --connbytes-mode bytes --connbytes-dir both -j DROP',
       /^ST403 info packets from .* are limited to 1073741824 bytes a connection by a third-party rule: what exceeds it is dropped/,
     ],
@@ -369,6 +373,25 @@ function routingNews(lines: readonly string[], rule: object, more: readonly obje
     for (const [name, content] of Object.entries(files)) given.file('node-a', name, JSON.stringify(content));
   });
 }
+
+test('a rule about a second uplink is told of clients that come by it, unless it hits all clients alike', async () => {
+  const second = {dst: 'default', gateway: '192.0.2.1', dev: 'eth1', metric: 200};
+  const newsOf = (rule: string) =>
+    found('iptables', given => {
+      addRules(given, 'iptables', 'filter', [rule]);
+      const addresses = Object.entries({eth0: '172.18.0.11', eth1: '192.0.2.2'}).map(([ifname, local]) => ({
+        ifname,
+        addr_info: [{family: 'inet', local, prefixlen: 24, scope: 'global'}],
+      }));
+      const routes = [...routedTo101['routes.json'], second];
+      const files = {...routedTo101, 'routes.json': routes, 'addresses.json': addresses, 'ip-rules.json': [usualRule]};
+      for (const [name, content] of Object.entries(files)) given.file('node-a', name, JSON.stringify(content));
+    });
+  expect(await newsOf('-A FORWARD -i eth1 -j DROP')).toEqual([
+    expect.stringMatching(/^ST303 info packets from outside the cluster by eth1 to the external IP /),
+  ]);
+  expect((await newsOf('-A FORWARD -s 203.0.113.0/24 -j DROP')).join()).not.toContain('eth1');
+});
 
 test.each([
   ['to a gateway behind another uplink', {gateway: '192.0.2.1', dev: 'eth1'}, 'by eth1 to the gateway 192.0.2.1, while eth0 leads to'],

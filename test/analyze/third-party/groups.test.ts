@@ -95,6 +95,7 @@ describe.each(each)('$name', ({name, index}) => {
     ['its port', 'nat', `-A PREROUTING -p tcp -m tcp ! --dport ${80 + index} -j ACCEPT`],
     ['its port among several', 'nat', `-A PREROUTING -p tcp -m multiport ! --dports ${80 + index},8443 -j ACCEPT`],
     ['its endpoint', 'filter', `-A FORWARD ! -d ${pod(index)}/32 -j DROP`],
+    ['a mask of its endpoint', 'filter', `-A FORWARD ! -d ${pod(index)}/255.255.0.255 -j DROP`],
     ['a range with its endpoint', 'filter', `-A FORWARD -m iprange ! --dst-range ${pod(index)}-${pod(index)} -j DROP`],
   ])('is the only one that a rule spares, by %s', (_, table, rule) => {
     const all = found('iptables', withRule(table, rule));

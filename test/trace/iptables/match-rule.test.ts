@@ -267,6 +267,11 @@ describe('other matches', () => {
     ['-m iprange --src-range fd00::1-fd00::9', no],
     ['-m iprange ! --dst-range 10.96.0.0-10.96.255.255', no],
     ['-m iprange --src-range nonsense', unknown],
+    ['-s 10.0.1.0/255.0.255.0', yes],
+    ['-s 10.0.2.0/255.0.255.0', no],
+    ['! -d 10.96.0.1/255.255.0.255', no],
+    // Too many addresses.
+    ['-s 0.0.0.1/0.0.0.1', unknown],
     ['-m pkttype --pkt-type unicast', yes],
     ['-m pkttype --pkt-type multicast', no],
     ['-m rpfilter --validmark', yes],

@@ -180,6 +180,8 @@ describe('conditions', () => {
     ['ip daddr != 10.96.1.1', false],
     ['ip saddr 10.244.0.0/16', true],
     ['ip saddr 10.244.1.0-10.244.1.4', false],
+    ['ip saddr & 255.0.255.255 == 10.0.1.5', true],
+    ['ip saddr & 255.0.255.255 != 10.0.1.5', false],
     ['ip saddr != { 10.244.0.0/24, 10.244.1.6-10.244.1.9 }', true],
     ['ip saddr { 10.0.0.1, 10.244.1.5 }', true],
     ['ip6 daddr != fd00::1', false],
