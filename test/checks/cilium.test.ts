@@ -464,7 +464,7 @@ test.each([
   {
     of: 'none',
     change: (text: string) => text.replace(/"1":\["192.0.2.10:80"\],/, ''),
-    says: "the kernel's map has no address for replies of 192.0.2.10:80/TCP: they come from the endpoint",
+    says: "by the kernel's map, replies of 192.0.2.10:80/TCP come from the endpoint itself",
   },
 ])('ST801: the address of replies is $of', ({change, says}) => {
   const tables = given();

@@ -122,11 +122,7 @@ function sharedId(key: string): Fault {
 function replyFaults({key, id, address, port}: MapEntry, replies: CiliumState['replies']): readonly Fault[] {
   const other = replies?.get(id);
   if (replies === null || id === 0 || other === joinHostPort(address, port)) return [];
-  if (other === undefined) {
-    const text = (at: string): string => `the kernel's map has no address for replies of ${at}: they come from the endpoint`;
-    return [{key, text, gist: "replies come from the endpoint itself, by the kernel's map of Cilium"}];
-  }
-  const text = (at: string): string => `by the kernel's map, replies of ${at} come from ${other}`;
+  const text = (at: string): string => `by the kernel's map, replies of ${at} come from ${other ?? 'the endpoint itself'}`;
   return [{key, text, gist: "replies come from another address, by the kernel's map of Cilium"}];
 }
 
