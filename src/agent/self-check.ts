@@ -151,10 +151,9 @@ export class SelfCheck {
   #evaluation(diagnosis: Diagnosis, history: ServiceHistory, signal: AbortSignal): DumpEvaluator {
     const {api, node, transport, timeoutMs, clock, gracePeriodMs} = this.#options;
     const {nodes, pods} = diagnosis.api;
-    const source = {
-      ...{transport, nodes: nodeInfos([node], nodes ?? [], {pods, problems: []}), concurrency: 1, timeoutMs, pods, problems: []},
-      cilium: this.#objects?.readsCilium ? (info: NodeInfo) => ciliumShell(api, info) : undefined,
-    };
+    const infos = nodeInfos([node], nodes ?? [], {pods, problems: []});
+    const cilium = this.#objects?.readsCilium ? (info: NodeInfo) => ciliumShell(api, info) : undefined;
+    const source = {transport, cilium, nodes: infos, concurrency: 1, timeoutMs, pods, problems: []};
     const find = async () => source;
     const progress = {say: () => {}, note: () => {}, close: () => {}};
     return new DumpEvaluator(source, diagnosis, {signal, clock, find, progress, gracePeriodMs, states: () => history.states});
@@ -248,7 +247,8 @@ interface NodeObjects {
 
 /**
  * The API objects about one node and its kube-proxy: the Node, the pods of kube-system on it, kube-proxy's ConfigMaps and the few
- * ServiceCIDRs. Who may get ConfigMap cilium-config is given the right to exec with it. All are read by name or node and from the watch cache (`resourceVersion=0`), so that many agents cost the API server little.
+ * ServiceCIDRs. Who may get ConfigMap cilium-config is given the right to exec with it. All are read by name or node and, but for that one,
+ * from the watch cache (`resourceVersion=0`), so that many agents cost the API server little.
  */
 async function readNodeObjects(api: KubeApi, node: string): Promise<NodeObjects> {
   const reader = new ClusterReader(api, {anyFailure: true});
@@ -262,11 +262,12 @@ async function readNodeObjects(api: KubeApi, node: string): Promise<NodeObjects>
   const others = servers.filter(({metadata}) => metadata.name !== node);
   const settings = await readCiliumSettings(api, pods ?? []);
   const isRefused = settings.problems.some(({isPermanent}) => isPermanent);
-  const all = configMaps === null ? null : [...configMaps, ...settings.configMaps];
+  const isUnknown = !isRefused && settings.problems.length > 0;
+  const all = configMaps === null || isUnknown ? null : [...configMaps, ...settings.configMaps];
   return {
     objects: {nodes: own === null ? null : [...own, ...others], pods, configMaps: all, serviceCIDRs},
     problems: isRefused ? reader.problems : [...reader.problems, ...settings.problems],
-    readsCilium: isRefused ? false : settings.problems.length > 0 ? null : true,
+    readsCilium: isUnknown ? null : !isRefused,
   };
 }
 
