@@ -114,10 +114,10 @@ describeWith(['prometheus'], 'a real Prometheus that scrapes real agents', () =>
 
   test('gets metrics only with a token that may get them, and only over TLS that it trusts or is told to trust', async () => {
     await answerTo('count(up) == 12');
-    const up = Object.fromEntries(
-      (await answerTo('min by (job) (up)')).map(({metric: {job: name = ''}, value: [, value]}) => [name, value]),
-    );
-    expect(up).toEqual({
+    const up = async () =>
+      Object.fromEntries((await answerTo('min by (job) (up)')).map(({metric: {job: name = ''}, value: [, value]}) => [name, value]));
+    // On a busy machine a scrape may take more than the second that it has.
+    await expect.poll(up).toEqual({
       ...{'svc-trace-agent': '1', 'without-verification': '1'},
       ...{'without-token': '0', 'without-rights': '0', 'of-another-authority': '0', 'plain-http': '0'},
     });
@@ -127,11 +127,12 @@ describeWith(['prometheus'], 'a real Prometheus that scrapes real agents', () =>
   });
 
   test('has a pending alert for each fault, and none for the agents', async () => {
-    const alerts = (await answerTo('ALERTS')).map(({metric: {alertname, code = '', namespace = '', service = ''}}) =>
-      [alertname, code, namespace, service].join(' ').trim(),
-    );
-    expect(alerts.filter(text => text.startsWith('SvcTraceFault')).sort()).toEqual(['SvcTraceFault ST202 shop web', 'SvcTraceFault ST301']);
-    expect(alerts.filter(text => !/^SvcTrace(?:Fault|Hazard) /.test(text))).toEqual([]);
+    const alerts = async () =>
+      (await answerTo('ALERTS'))
+        .map(({metric: {alertname, code = '', namespace = '', service = ''}}) => [alertname, code, namespace, service].join(' ').trim())
+        .filter(text => !text.startsWith('SvcTraceHazard '))
+        .sort();
+    await expect.poll(alerts).toEqual(['SvcTraceFault ST202 shop web', 'SvcTraceFault ST301']);
   });
 });
 
