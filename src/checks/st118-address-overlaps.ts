@@ -1,7 +1,7 @@
 import {internalIPs} from '../expect/api-index.ts';
 import {addressesOfPod, eachPod, podCIDRsOf} from '../expect/node-context.ts';
 import {canonicalAddress, families, parseAddress} from '../model/address.ts';
-import type {NodeObject, PodObject} from '../model/api-objects.ts';
+import {isReadyPod, type NodeObject, type PodObject} from '../model/api-objects.ts';
 import {partition, uniqueBy} from '../model/lists.ts';
 import {once} from '../model/once.ts';
 import {whyWithoutKubeProxy, type NodeFacts, routeOf, unknownRoute} from '../model/node/node-facts.ts';
@@ -167,9 +167,8 @@ function shared<T>(all: readonly T[], keysOf: (one: T) => readonly string[], nam
 }
 
 /** A pod that ended, ends or does not answer may have an address that is given out again. */
-function isReadyWithOwnAddress({metadata, spec, status}: PodObject): boolean {
-  const isReady = status?.conditions?.some(({type, status: state}) => type === 'Ready' && state === 'True');
-  return spec?.hostNetwork !== true && isReady === true && metadata.deletionTimestamp === undefined;
+function isReadyWithOwnAddress(pod: PodObject): boolean {
+  return pod.spec?.hostNetwork !== true && isReadyPod(pod) && pod.metadata.deletionTimestamp === undefined;
 }
 
 function internalAddresses(node: NodeObject): readonly string[] {

@@ -103,3 +103,8 @@ export function selectorText({spec}: ServiceObject): string {
     .map(([key, value]) => `${key}=${value}`)
     .join(',');
 }
+
+/** By its status, whether or not it is about to end. */
+export function isReadyPod({status}: PodObject): boolean {
+  return status?.conditions?.some(({type, status: value}) => type === 'Ready' && value === 'True') === true;
+}

@@ -1,5 +1,5 @@
 import {parseAddress, joinHostPort} from '../../model/address.ts';
-import type {PodObject} from '../../model/api-objects.ts';
+import {isReadyPod, type PodObject} from '../../model/api-objects.ts';
 import type {NftTable} from '../../model/nft-ruleset.ts';
 import {hostIP} from '../../model/node/node-facts.ts';
 import {namespacedName, someOf} from '../../model/text.ts';
@@ -94,11 +94,7 @@ function hostPortsOf(pod: PodObject): readonly HostPort[] {
 }
 
 /** It is there since a while, and not about to go: its rules are those of its present address. */
-function isReady({metadata, spec, status}: PodObject): boolean {
-  return (
-    spec?.hostNetwork !== true &&
-    metadata.deletionTimestamp === undefined &&
-    status?.phase === 'Running' &&
-    (status.conditions ?? []).some(({type, status: is}) => type === 'Ready' && is === 'True')
-  );
+function isReady(pod: PodObject): boolean {
+  const {metadata, spec, status} = pod;
+  return spec?.hostNetwork !== true && metadata.deletionTimestamp === undefined && status?.phase === 'Running' && isReadyPod(pod);
 }

@@ -11,7 +11,8 @@ import {run} from '../commands/commands.ts';
 import {asymmetric, droppedBetween} from './reverse-path.ts';
 import {deviceTo, entriesOnNode, familiesOnNode, interfaceSwitch, otherUplinks, podBridges, podsHere, routesToPods} from './node-paths.ts';
 import {hasExternalEntry} from '../../model/service-port.ts';
-import {fileText} from '../../model/snapshot.ts';
+import {once} from '../../model/once.ts';
+import {type ApiObjects, fileText} from '../../model/snapshot.ts';
 
 /**
  * What the kernel of a node does beside its rules: one finding for a node and a fact, whatever the number of Services.
@@ -195,10 +196,7 @@ export const factsChecks: readonly Check[] = [
       if (context.config.mode.value !== 'ipvs') return;
       const [ignore, announce] = ['ignore', 'announce'].map(name => sysctlNumber(context.facts.network, `net.ipv4.conf.all.arp_${name}`));
       if (ignore === null || announce === null || ignore === undefined || announce === undefined || (ignore >= 1 && announce >= 2)) return;
-      // MetalLB before 0.13 annotates no Service.
-      const isSpoken =
-        context.api.pods?.some(({spec}) => spec?.containers?.some(({image = ''}) => /\bmetallb\W(?:metallb-)?speaker\b/.test(image))) ===
-        true;
+      const isSpoken = hasSpeakers(context.api);
       const announced = entriesOnNode(context, 'IPv4').filter(
         ({port}) => port.loadBalancerVIPs.length > 0 && (isSpoken || isAnnounced(port.object.metadata.annotations)),
       );
@@ -270,6 +268,11 @@ function unforwardedPods(context: NodeCheckContext): readonly {readonly dev: str
     return dev !== null && isOff(dev) ? [{dev, address, isHere: here.has(address)}] : [];
   });
 }
+
+/** MetalLB runs, which before 0.13 annotates no Service. */
+const hasSpeakers = once(({pods}: ApiObjects): boolean =>
+  (pods ?? []).some(({spec}) => spec?.containers?.some(({image = ''}) => /\bmetallb\W(?:metallb-)?speaker\b/.test(image)) === true),
+);
 
 /** By a mark of a program that announces addresses by ARP in the cluster. */
 function isAnnounced(annotations: Readonly<Record<string, string>> = {}): boolean {

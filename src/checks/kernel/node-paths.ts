@@ -68,8 +68,10 @@ export function entriesOnNode({view, config}: NodeCheckContext, family: Family):
 export function otherUplinks(context: NodeCheckContext, family: Family) {
   const [client] = outsideOf(family);
   const back = client === undefined ? null : usualDevice(context.facts, client);
-  if (client === undefined || back === null || !entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))) return [];
-  return uplinksOf(context.facts)[family].flatMap(dev => (dev === back ? [] : [{dev, back, client}]));
+  if (client === undefined || back === null) return [];
+  const others = uplinksOf(context.facts)[family].flatMap(dev => (dev === back ? [] : [{dev, back, client}]));
+  // Most nodes have one uplink: their Services are not looked at.
+  return others.length > 0 && entriesOnNode(context, family).some(({port}) => hasExternalEntry(port)) ? others : [];
 }
 
 /** Pods with a ready endpoint, by node, without those in the network of their node. */

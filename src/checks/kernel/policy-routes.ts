@@ -215,9 +215,8 @@ export function refusedClients(context: NodeCheckContext, family: Family): reado
   const named = (policyRules[family] ?? []).flatMap(({from, to, isInverted}) =>
     [from, to].flatMap(network => (network === null || network.prefix === 0 || isInverted ? [] : [network])),
   );
-  if (!entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))) return [];
   const clients = clientsOutside(context, [...refusing, ...named], family);
-  if (clients.length === 0) return [];
+  if (clients.length === 0 || !entriesOnNode(context, family).some(({port}) => hasExternalEntry(port))) return [];
   const pods = [...podAddresses(context, family).values()].flatMap(own => own.filter(({isExternal}) => isExternal).slice(0, 1));
   const ends = [...pods.map(({address}) => address), ...[parseAddress(hostIP(facts, family) ?? '')].filter(own => own !== null)];
   const packetsOf = packetsBetween(context, family);

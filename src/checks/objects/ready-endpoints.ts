@@ -9,6 +9,7 @@ import {
   type EndpointsObject,
   type EndpointSliceObject,
   type NodeObject,
+  isReadyPod,
   type PodObject,
   type ServiceObject,
   type SlicePort,
@@ -136,12 +137,7 @@ function readyPods({set}: Pick<PortEntry, 'set'>, {pods}: ApiObjects): readonly 
 
 const readyByName = once(
   (pods: readonly PodObject[]) =>
-    new Set(
-      pods.flatMap(({metadata, status}) => {
-        const isReady = status?.conditions?.some(each => each.type === 'Ready' && each.status === 'True') === true;
-        return isReady && metadata.deletionTimestamp == null ? [namespacedName(metadata)] : [];
-      }),
-    ),
+    new Set(pods.flatMap(pod => (isReadyPod(pod) && pod.metadata.deletionTimestamp == null ? [namespacedName(pod.metadata)] : []))),
 );
 
 /** A slice that somebody wrote, and that is no Service's; empty if there is none in the namespace. Controllers delete theirs. */

@@ -1,5 +1,5 @@
 import {ciliumConfigMap, isCiliumAgent} from '../../model/proxy-config.ts';
-import type {NodeObject, PodObject} from '../../model/api-objects.ts';
+import {isReadyPod, type NodeObject, type PodObject} from '../../model/api-objects.ts';
 import {uniqueBy} from '../../model/lists.ts';
 import type {Problem} from '../../model/snapshot.ts';
 import {namespacedName} from '../../model/text.ts';
@@ -159,10 +159,10 @@ export async function readAgents(reader: ClusterReader, {namespace, selector}: A
 }
 
 /** During an update there are briefly two: the old one and the new one. */
-function rankOf({metadata, status}: PodObject): number {
-  if (metadata.deletionTimestamp !== undefined) return 3;
-  if (status?.phase !== 'Running') return 2;
-  return status.conditions?.some(({type, status: value}) => type === 'Ready' && value === 'True') ? 0 : 1;
+function rankOf(pod: PodObject): number {
+  if (pod.metadata.deletionTimestamp !== undefined) return 3;
+  if (pod.status?.phase !== 'Running') return 2;
+  return isReadyPod(pod) ? 0 : 1;
 }
 
 export interface AgentPort {

@@ -1,4 +1,4 @@
-import {type Address, type Cidr, type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
+import {type Address, bitsOf, type Cidr, type Family, formatAddress, parseAddress, parseCidr} from '../../model/address.ts';
 import {type Intervals, intervalsOf} from '../../model/intervals.ts';
 
 /** Addresses from `low` to `high`, both included. */
@@ -14,13 +14,13 @@ export function parseInterval(text: string): AddressInterval | null {
   if (dash >= 0) return between(parseAddress(text.slice(0, dash)), parseAddress(text.slice(dash + 1)));
   const cidr = parseCidr(text);
   if (cidr === null) return null;
-  const size = 1n << (bitsOf(cidr.family) - BigInt(cidr.prefix));
+  const size = 1n << BigInt(bitsOf(cidr.family) - cidr.prefix);
   return {family: cidr.family, low: cidr.base, high: cidr.base + size - 1n};
 }
 
 /** The fewest networks that hold exactly these addresses; none where `low` is above `high`. */
 export function networksIn({family, low, high}: AddressInterval): readonly Cidr[] {
-  const bits = Number(bitsOf(family));
+  const bits = bitsOf(family);
   const networks: Cidr[] = [];
   for (let base = low; base <= high; ) {
     let host = 0;
@@ -37,7 +37,7 @@ export function prefixesOf(text: string): readonly string[] {
   const [base, mask] = /\/.*[.:]/.test(text) ? text.split('/').map(parseAddress) : [];
   if (base == null || mask == null || base.family !== mask.family) return [text];
   const {family} = base;
-  const bits = Array.from({length: Number(bitsOf(family))}, (_, place) => 1n << BigInt(place));
+  const bits = Array.from({length: bitsOf(family)}, (_, place) => 1n << BigInt(place));
   const free = bits.filter(bit => (mask.value & bit) === 0n);
   const above = free.filter((bit, index) => bit !== bits[index]);
   if (above.length > 10) return [text];
@@ -92,9 +92,5 @@ function formatInterval({family, low, high}: AddressInterval): string {
   const size = high - low + 1n;
   const bits = size.toString(2).length - 1;
   const isPrefix = size === 1n << BigInt(bits) && low % size === 0n;
-  return isPrefix ? `${text}/${Number(bitsOf(family)) - bits}` : `${text}-${formatAddress(family, high)}`;
-}
-
-function bitsOf(family: Family): bigint {
-  return family === 'IPv4' ? 32n : 128n;
+  return isPrefix ? `${text}/${bitsOf(family) - bits}` : `${text}-${formatAddress(family, high)}`;
 }

@@ -397,13 +397,13 @@ function describedObjects(lines: readonly string[]): readonly ListedObject[] {
     const portNames = (fields.get('Port') ?? '').split(',').map(text => /^([a-z][\w-]*)\s/.exec(text)?.[1] ?? '');
     const selector = isService ? (fields.get('Selector') ?? '') : '';
     const outside = ['LoadBalancer Ingress', 'External IPs'].flatMap(field => (fields.get(field) ?? '').split(/[\s,]+/));
-    const strange = strangers((fields.get('IPs') ?? '').split(','), outside);
+    const strange = ofOtherFamilies((fields.get('IPs') ?? '').split(','), outside);
     return {name, clusterIPs, ports, balancers, endpoints, notReady, selector, portNames, strange};
   });
 }
 
 /** Addresses of a family that no cluster IP has. */
-function strangers(own: readonly string[], outside: readonly string[]): readonly string[] {
+function ofOtherFamilies(own: readonly string[], outside: readonly string[]): readonly string[] {
   const known = own.map(address => familyOf(address));
   return known.every(family => family === null) ? [] : outside.filter(address => ![null, ...known].includes(familyOf(address)));
 }
@@ -430,7 +430,7 @@ function ofObject(object: Fields): ListedObject | readonly ListedObject[] {
     return {
       name: named(metadata?.name),
       clusterIPs: clusterIPs ?? [clusterIP ?? ''],
-      strange: strangers(clusterIPs ?? [], outside),
+      strange: ofOtherFamilies(clusterIPs ?? [], outside),
       ports: all,
       balancers,
       endpoints: null,

@@ -208,10 +208,11 @@ const isRule = /^(?:\[\d+:\d+\] )?-A |^:/;
 
 /** What lines say, which terminals and logs break; one cause of several servers is told once. */
 export function toldCauses(lines: readonly string[]): readonly string[] {
+  const parts = lines.map(line => line.trim().replace(/^```.*/, ''));
   const entries = lines.flatMap((line, at) => {
     if (line === '' || isRule.test(line)) return [];
-    const parts = lines.slice(at, at + maxBroken).map(part => part.trim().replace(/^```.*/, ''));
-    return [...piecesOf(parts.join(' ').replaceAll('\\"', '"'))];
+    const text = parts.slice(at, at + maxBroken).join(' ');
+    return [...piecesOf(text.replaceAll('\\"', '"'))];
   });
   return meant(told, entries).map(({text}) => text);
 }
