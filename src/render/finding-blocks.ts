@@ -150,8 +150,8 @@ export function portText({service, port}: Finding): string {
 }
 
 /**
- * Findings of nodes that differ in their messages only, such as in how long kube-proxy has not synced, are one: causes, and others of three
- * nodes or more.
+ * Findings of nodes that differ in their messages only, such as in how long kube-proxy has not synced, are one: causes, what the same rules do,
+ * and others of three nodes or more.
  */
 function mergeNodes(groups: readonly FindingGroup[]): readonly FindingGroup[] {
   const isOfNodes = ({finding, nodes}: FindingGroup): boolean => finding.service === undefined && nodes.length > 0;
@@ -161,7 +161,7 @@ function mergeNodes(groups: readonly FindingGroup[]): readonly FindingGroup[] {
   const merged = new Map<FindingGroup, FindingGroup | null>();
   for (const own of [...alike.values()].flatMap(onceForEachNode)) {
     const [first] = own;
-    if (first === undefined || own.length < (isCause(first.finding) ? 2 : minAlike)) continue;
+    if (first === undefined || own.length < (isCause(first.finding) || areOfOneRule(own) ? 2 : minAlike)) continue;
     for (const group of own) merged.set(group, null);
     // The first with the nodes, commands and findings of all.
     merged.set(first, {
@@ -172,6 +172,12 @@ function mergeNodes(groups: readonly FindingGroup[]): readonly FindingGroup[] {
     });
   }
   return groups.flatMap(group => (merged.has(group) ? (merged.get(group) ?? []) : group));
+}
+
+/** The same rules do it to a number of Services that differs from node to node; none where it is the policy of a chain. */
+function areOfOneRule(groups: readonly FindingGroup[]): boolean {
+  const rules = groups.map(({finding: {affects, actual = []}}) => affects && JSON.stringify(actual.map(({text}) => text)));
+  return rules[0] !== undefined && new Set(rules).size === 1;
 }
 
 /** The first of each node together, then the second: what one node has in two messages is not the same. */

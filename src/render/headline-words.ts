@@ -1,4 +1,5 @@
 import {clientNames, sourceNames} from '../analyze/outcomes/sources.ts';
+import {isKubeProxyChain} from '../analyze/third-party/iptables-rules.ts';
 import type {Finding, Variant} from '../model/finding.ts';
 import type {Report} from '../model/report.ts';
 import {type EntryKind, entryNames, entryText, throughEntry} from '../model/service-port.ts';
@@ -118,10 +119,14 @@ const what: Readonly<Record<string, string | Words>> = {
   ST301: ({gist = "a base chain does not lead to kube-proxy's chains", variant}) =>
     variant === 'no-service-works' ? "kube-proxy's chains are not called, Services do not work" : gist,
   ST302: ({gist}) => gist ?? 'masquerading does not work',
-  ST303: ({actual, entry}, block, report) => {
+  ST303: (finding, block, report) => {
+    const {actual = [], expected = [], entry} = finding;
     const count = affectedCount(block, report);
-    const how = actual?.some(({text}) => refusing.test(text)) === true ? 'refused' : 'dropped';
-    return `${packetsTo(block)}${count < 2 ? throughEntry(entry) : ` of ${plural(count, 'Service')}`} are ${how} in FORWARD`;
+    const how = actual.some(({text}) => refusing.test(text)) ? 'refused' : 'dropped';
+    const packets = `${packetsTo(block)}${count < 2 ? throughEntry(entry) : ` of ${plural(count, 'Service')}`}`;
+    const place = placeOf(finding);
+    if (place !== '') return `${packets} are ${how}${place} by a rule of another program`;
+    return `${packets} are ${how} in FORWARD${expected.length + actual.length === 0 ? ', no rule accepts them' : ''}`;
   },
   ST304: ({affects}) =>
     affects === undefined || affects.length < 2
@@ -138,9 +143,9 @@ const what: Readonly<Record<string, string | Words>> = {
       ? `packets${from(block)}${where(finding, block)} are exempt from connection tracking, and reach no endpoint`
       : finding.variant === 'lost-host-port'
         ? 'a host port does not reach its pod, an older rule takes its packets'
-        : `a rule of another program takes ${partOf(block) || 'the '}packets${from(block)}${where(finding, block)}`,
+        : `a rule of another program${placeOf(finding)} takes ${partOf(block) || 'the '}packets${from(block)}${where(finding, block)}`,
   ST402: (finding, block) =>
-    `a rule of another program ${stops(finding)} ${partOf(block)}${finding.variant === 'lost-replies' ? 'replies' : `packets${from(block)}`}${where(finding, block)}`,
+    `a rule of another program${placeOf(finding)} ${stops(finding)} ${partOf(block)}${finding.variant === 'lost-replies' ? 'replies' : `packets${from(block)}`}${where(finding, block)}`,
   ST403: ({gist}) => gist ?? 'a rule on the path cannot be evaluated',
   ST501: ({gist}) => gist ?? 'both backends of iptables hold Service rules',
   ST502: byVariant('rules of another proxy mode are left behind', {
@@ -284,6 +289,14 @@ function partOf(block: FindingBlock): string {
   if (shares.some(share => share > 0.995)) return '';
   const parts = new Set(shares.map(share => Math.max(1, Math.round(share * 100))));
   return parts.size === 1 && block.finding.isShareOfOne !== true ? `${[...parts][0]}% of the ` : 'a part of the ';
+}
+
+/** ` in DOCKER-USER`, ` in inet firewalld/filter_FORWARD`: the chain, whose name often says whose rule it is; empty for chains of kube-proxy. */
+function placeOf({actual = []}: Finding): string {
+  const places = new Set(actual.map(({table, chain}) => (table.includes(' ') ? `${table}/${chain}` : chain)));
+  const [place] = places;
+  const isOwn = actual.some(({table, chain}) => isKubeProxyChain(chain, table));
+  return places.size !== 1 || isOwn ? '' : ` in ${place}`;
 }
 
 /** What its rules do to packets, if it is one thing: one that changes an address or a mark makes the kernel lose them. */

@@ -80,7 +80,7 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b', 'ip6tables-save').delete('-A KUBE-SERVICES', 'infra/six:metrics cluster IP'),
     ],
     [
-      'node-b: 1% of the packets to pods of 26 Services are dropped in FORWARD (ST303)',
+      'node-b: 1% of the packets to pods of 26 Services are dropped in FORWARD by a rule of another program (ST303)',
       given =>
         given
           .rules('node-b')
@@ -88,16 +88,16 @@ describe('the first line says what happens, not that something is wrong', () => 
     ],
     [
       // One rule is one cause.
-      'infra/dns and 1 more Service on node-b: packets to pod dns-1 are refused in FORWARD (ST303); 2 errors on 1 of 3 nodes',
+      'infra/dns and 1 more Service on node-b: packets to pod dns-1 are refused in FORWARD by a rule of another program (ST303); 2 errors on 1 of 3 nodes',
       given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -p udp --dport 53 -j REJECT'),
     ],
     [
-      'node-a: packets from 10.244.11.4 (pod shop/web-1) to pods of 27 Services are dropped in FORWARD (ST303); 1 error on 1 of 3 nodes',
+      'node-a: packets from 10.244.11.4 (pod shop/web-1) to pods of 27 Services are dropped in FORWARD by a rule of another program (ST303); 1 error on 1 of 3 nodes',
       given => given.rules('node-a').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -s 10.244.11.4/32 -j DROP'),
     ],
     [
       // It stops the replies of endpoints outside the cluster too, which are those of fewer Services.
-      'node-b: packets from outside the cluster to pods of 12 Services are dropped in FORWARD (ST303); 2 errors on 1 of 3 nodes',
+      'node-b: packets from outside the cluster to pods of 12 Services are dropped in FORWARD by a rule of another program (ST303); 2 errors on 1 of 3 nodes',
       given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD ! -s 10.244.0.0/16 -j DROP'),
     ],
     [
@@ -249,7 +249,7 @@ describe('the first line says what happens, not that something is wrong', () => 
     ],
     [
       // Through its other entries packets pass.
-      'shop/external-ips on node-b: packets to pods through its external IP 198.51.100.11:80 are dropped in FORWARD (ST303); 1 error on 1 of 3 nodes',
+      'shop/external-ips on node-b: packets to pods through its external IP 198.51.100.11:80 are dropped in FORWARD by a rule of another program (ST303); 1 error on 1 of 3 nodes',
       given =>
         given
           .rules('node-b')
@@ -257,11 +257,26 @@ describe('the first line says what happens, not that something is wrong', () => 
     ],
     [
       // More Services on one node come before two on two nodes.
-      'node-a: packets to pods of 28 Services are dropped in FORWARD (ST303) and 1 more cause; 3 errors on 2 of 3 nodes',
+      'node-a: packets to pods of 28 Services are dropped in FORWARD by a rule of another program (ST303) and 1 more cause; 3 errors on 2 of 3 nodes',
       given => {
         for (const node of ['node-a', 'node-b'])
           given.rules(node, 'ip6tables-save').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -j DROP');
         given.rules('node-a').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -j DROP');
+      },
+    ],
+    [
+      // Through a chain of its own, and to other Services on each node.
+      'node-a, node-b: a part of the packets to pods of 22 Services are refused in DOCKER-USER by a rule of another program (ST303); 4 errors on 2 of 3 nodes',
+      given => {
+        for (const node of ['node-a', 'node-b']) {
+          const rules = given.rules(node);
+          rules.insertBefore([':KUBE-PROXY-FIREWALL'], ':DOCKER-USER - [0:0]');
+          rules.insertBefore(
+            ['-A FORWARD', '-j KUBE-PROXY-FIREWALL'],
+            '-A FORWARD -j DOCKER-USER',
+            '-A DOCKER-USER -d 10.244.11.0/24 -j REJECT',
+          );
+        }
       },
     ],
     [
@@ -305,12 +320,12 @@ describe('the first line says what happens, not that something is wrong', () => 
     ],
     [
       // Two other Services have hints, and keep to the zone or the node.
-      'shop/external-ips and 9 more Services on node-b: packets to pod web-2 are dropped in FORWARD (ST303)',
+      'shop/external-ips and 9 more Services on node-b: packets to pod web-2 are dropped in FORWARD by a rule of another program (ST303)',
       given => given.rules('node-b').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -d 10.244.11.5/32 -j DROP'),
     ],
     [
       // What is masqueraded has the mark: what a pod sends to itself, and what comes from outside.
-      'node-a: packets from the endpoint itself and clients outside the cluster to pods of 19 Services are dropped in FORWARD (ST303)',
+      'node-a: packets from the endpoint itself and clients outside the cluster to pods of 19 Services are dropped in FORWARD by a rule of another program (ST303)',
       given =>
         given.rules('node-a').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -m mark --mark 0x4000/0x4000 -j DROP'),
     ],
@@ -320,7 +335,7 @@ describe('the first line says what happens, not that something is wrong', () => 
     ],
     [
       // The rule also takes the replies to the few connections whose masqueraded port is one of these: it is one cause.
-      'infra/dual and 11 more Services on node-b: a rule of another program drops packets at their node ports (ST402); 14 errors',
+      'infra/dual and 11 more Services on node-b: a rule of another program in PREROUTING drops packets at their node ports (ST402); 14 errors',
       given =>
         given
           .rules('node-b')
@@ -345,7 +360,7 @@ describe('the first line says what happens, not that something is wrong', () => 
       given => given.rules('node-b').insertBefore(['-A FORWARD', 'KUBE-PROXY-FIREWALL'], '-A FORWARD -j MARK --set-xmark 0x0/0xffffffff'),
     ],
     [
-      'node-b: a rule of another program drops replies of 18 Services (ST402); 1 error',
+      'node-b: a rule of another program in FORWARD drops replies of 18 Services (ST402); 1 error',
       given => given.rules('node-b').insertBefore(['-A FORWARD', 'KUBE-PROXY-FIREWALL'], '-A FORWARD -p tcp -m tcp --sport 8080 -j DROP'),
     ],
     [
@@ -410,7 +425,7 @@ test.each<readonly [says: string, change: (ruleset: string) => string]>([
   ],
   [
     // One policy of a table for both families is one cause.
-    'node-a: packets to pods of 28 Services are dropped in FORWARD (ST303); 2 errors on 1 of 3 nodes',
+    'node-a: packets to pods of 28 Services are dropped in FORWARD, no rule accepts them (ST303); 2 errors on 1 of 3 nodes',
     ruleset =>
       `${ruleset}\ntable inet fw {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n\t\tct state established,related accept\n\t}\n}\n`,
   ],
@@ -474,7 +489,7 @@ test('in IPVS mode a rule of FORWARD that takes the replies to pods of the node 
   given.rules('node-a').insertBefore(['-A FORWARD', '-j KUBE-PROXY-FIREWALL'], '-A FORWARD -p udp -j DROP');
   const report = await diagnose(given.snapshot(), {toolVersion: '0.0.0'});
   // infra/dns and infra/same-node-port have UDP.
-  expect(headlineOf(report)).toContain('node-a: a rule of another program drops replies of 2 Services (ST402); 1 error');
+  expect(headlineOf(report)).toContain('node-a: a rule of another program in FORWARD drops replies of 2 Services (ST402); 1 error');
   const told = report.findings.find(({code}) => code === 'ST402');
   expect(told?.hits).toMatchObject({share: 1, effect: expect.stringMatching(/^all connections for 2 Service ports refused or dropped/)});
 });
@@ -632,9 +647,11 @@ test('in a report of one Service its name comes first, also where a rule concern
     headlineOf(
       diagnose(given.snapshot(), {toolVersion: '0.0.0', selects: ({metadata: {name}}) => names.length === 0 || names.includes(name)}),
     );
-  expect(lineOf()).toMatch(/^FAULTY: node-a: a rule of another program drops packets to \d+ Services \(ST402\)/);
-  expect(lineOf('web')).toMatch(/^FAULTY: shop\/web and \d+ more Services on node-a: a rule of another program drops packets \(ST402\)/);
-  expect(lineOf('web', 'leaving')).toMatch(/^FAULTY: node-a: a rule of another program drops packets to \d+ Services \(ST402\)/);
+  expect(lineOf()).toMatch(/^FAULTY: node-a: a rule of another program in FORWARD drops packets to \d+ Services \(ST402\)/);
+  expect(lineOf('web')).toMatch(
+    /^FAULTY: shop\/web and \d+ more Services on node-a: a rule of another program in FORWARD drops packets \(ST402\)/,
+  );
+  expect(lineOf('web', 'leaving')).toMatch(/^FAULTY: node-a: a rule of another program in FORWARD drops packets to \d+ Services \(ST402\)/);
 });
 
 test('one jump from table filter that is missing is told by itself', async () => {
