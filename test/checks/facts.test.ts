@@ -1498,6 +1498,25 @@ test('packets to pods that take the default gateway are ST611 alone, where only 
   ]);
 });
 
+test('the switch of the interface of the node is told once, also where the usual default route is by another interface', async () => {
+  const found = await factsFound({
+    ...{...announcedBeside, sysctls: {'net.ipv4.conf.eth0.forwarding': 0}},
+    change: given => {
+      announcedBeside.change?.(given);
+      const byEth0 = {dst: 'default', gateway: '172.18.0.1', dev: 'eth0', metric: 100};
+      given.file(
+        'node-a',
+        'routes.json',
+        JSON.stringify([{dst: 'default', gateway: '172.19.0.1', dev: 'eth1'}, byEth0, ...usualRoutes.slice(1)]),
+      );
+    },
+  });
+  const told = found.filter(({code}) => code === 'ST601').map(({severity, message}) => `${severity} ${message}`);
+  expect(told).toEqual([
+    'error net.ipv4.conf.eth0.forwarding is 0: packets that arrive on eth0 are not forwarded. Node ports lead to no pod, and no pod gets packets from other nodes.',
+  ]);
+});
+
 describe('ST614: the switch that lets node ports answer on 127.0.0.1 is off', () => {
   const off = {'net.ipv4.conf.all.route_localnet': 0};
   const withConfig = (line: string) => (given: Scenario) => {

@@ -58,7 +58,7 @@ export const factsChecks: readonly Check[] = [
         yield {family, message, ...run(...devices.slice(0, 10).map(dev => commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`))};
       }
       for (const {dev} of otherUplinks(context, family)) {
-        if (sysctlNumber(network, `net.ipv4.conf.${dev}.forwarding`) !== 0) continue;
+        if (dev === primary || sysctlNumber(network, `net.ipv4.conf.${dev}.forwarding`) !== 0) continue;
         const message = `${interfaceSwitch(dev, 'forwarding')} is 0, and a default route leads by ${dev} too: node ports and load balancers lose clients that come by it.`;
         yield {family, severity: 'info', message, ...run(commandLine`sysctl -w ${interfaceSwitch(dev, 'forwarding')}=1`)};
       }
