@@ -158,3 +158,71 @@ describe('rules', () => {
     );
   });
 });
+
+const pods = (...rows: readonly string[]) => ['NAME   READY   STATUS   RESTARTS   AGE   IP   NODE', ...rows].join('\n');
+const control = ['apiserver', 'scheduler', 'controller-manager'].map(name => `kube-${name}-m1   1/1   Running   0   15m   192.0.2.1   m1`);
+const late = 'curl: (28) Failed to connect to 192.0.2.12 port 31080: Connection timed out';
+const local = (policy: string) =>
+  `kind: Service\nmetadata:\n  name: web\nspec:\n  clusterIP: 10.96.5.20\n  externalTrafficPolicy: ${policy}\n  ports:\n  - nodePort: 31080\n    port: 80\n    protocol: TCP\n\n$ curl 192.0.2.12:31080\n${late}\n`;
+const dns = (address: string) =>
+  `NAME   TYPE   CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\nkube-dns   ClusterIP   10.96.0.10   <none>   53/UDP,53/TCP   20d\n$ cat /etc/resolv.conf\nnameserver ${address}\n$ nslookup kubernetes.default\n;; connection timed out; no servers could be reached\n`;
+const slices = (address: string) =>
+  `$ kubectl get endpoints\nNAME   ENDPOINTS          AGE\nweb    10.244.1.7:8080   10m\n${pods(`web-5c9d6b6c9c-7zq2x   1/1   Running   0   5m   ${address}   n1`)}\n`;
+
+describe('a text of commands alone', () => {
+  test.each<readonly [what: string, says: string, text: string]>([
+    [
+      'nodes of VirtualBox',
+      'kubelet of m1, w1 registers 10.0.2.15',
+      'm1 Ready <none> 10d v1.28.2 10.0.2.15 <none>\nw1 Ready <none> 10d v1.28.2 10.0.2.15 <none>\n',
+    ],
+    [
+      'firewalld',
+      'firewalld is active (zone public) and refuses what passes the node',
+      'public (active)\n  target: default\n  interfaces: eth0\n',
+    ],
+    [
+      'a DaemonSet',
+      'kube-proxy is ready on 2 of the 3 nodes',
+      'NAME DESIRED CURRENT READY\nkube-proxy   3   3   2   3   2   kubernetes.io/os=linux   9d\n',
+    ],
+    ['no DaemonSet', 'there is no DaemonSet kube-proxy', 'Error from server (NotFound): daemonsets.apps "kube-proxy" not found\n'],
+    ['no pod of kube-proxy', 'no pod of kube-proxy is listed', pods(...control)],
+    ['an answer that is empty', 'a program took the connection of curl', 'curl: (52) Empty reply from server\n'],
+    [
+      'a node port of a Local policy',
+      '31080 is the node port of web, whose external traffic policy is Local: a node without',
+      local('Local'),
+    ],
+    ['another resolver', 'asks 10.254.0.10:53 for names, and the cluster IP of kube-dns is 10.96.0.10', dns('10.254.0.10')],
+    [
+      'endpoints of other pods',
+      'lists ready pods web-5c9d6b6c9c-7zq2x (10.244.1.17), and the endpoints of web are of no pod that it lists (10.244.1.7)',
+      slices('10.244.1.17'),
+    ],
+    [
+      'a kubeconfig that is not there',
+      'a file that kube-proxy is told to read is not there',
+      'E0101 10:00:00.000000       1 server.go:666] "Error running ProxyServer" err="stat /var/lib/kube-proxy/kubeconfig.conf: no such file or directory"\n',
+    ],
+  ])('with %s says: %s', (_, says, text) => {
+    expect(noDump(Buffer.from(text))).toContain(says);
+  });
+
+  test.each<readonly [what: string, text: string, not: string]>([
+    ['nodes with addresses of their own', 'm1 Ready <none> 10d v1.28.2 192.0.2.1 <none>\n', 'kubelet of'],
+    ['a zone that accepts', 'trusted (active)\n  target: ACCEPT\n', 'firewalld'],
+    ['a DaemonSet that is ready', 'kube-proxy   3   3   3   3   3   kubernetes.io/os=linux   9d\n', 'kube-proxy is ready'],
+    ['a pod of kube-proxy', pods(...control, 'kube-proxy-4fhcj   1/1   Running   0   3d   192.0.2.1   m1'), 'no pod of kube-proxy'],
+    ['a node port of a Cluster policy', local('Cluster'), 'policy is Local'],
+    ['the resolver of the cluster', dns('10.96.0.10'), 'for names'],
+    ['endpoints of its pods', slices('10.244.1.7'), 'of no pod'],
+    [
+      'rules of another mode that are not cleaned up',
+      'E0907 08:37:31.600000       1 proxier.go:733] "Error cleaning up nftables rules" err="could not run nftables command: Error: Could not process rule: Operation not supported"\n',
+      'refuses its rules',
+    ],
+  ])('with %s does not', (_, text, not) => {
+    expect(noDump(Buffer.from(text))).not.toContain(not);
+  });
+});

@@ -148,7 +148,16 @@ test('pods that kubectl lists with their labels show why a Service has no endpoi
   expect(answer(pod('0/1     CrashLoopBackOff', 'app=web,tier=a'))).toContain(
     'the pods that the selector of shop/web matches are not ready: web-1 (CrashLoopBackOff).',
   );
-  expect(answer(pod('1/1     Running', 'app=web'))).toContain('Which pods it selects: kubectl get pods -n shop -l app=web');
+  const ready = 'pods that the selector of shop/web matches are ready (web-1), and it has no endpoint: ';
+  const behind = 'they are in another namespace, or kube-controller-manager, which writes EndpointSlices, does not follow';
+  expect(answer(pod('1/1     Running', 'app=web'))).toContain(`${ready}${behind}`);
+  expect(
+    noDump(
+      Buffer.from(
+        service.replace('Selector:', 'Port: http 80/TCP\nTargetPort: web-http/TCP\nSelector:') + pod('1/1     Running', 'app=web'),
+      ),
+    ),
+  ).toContain(`${ready}no container of theirs has a port of the name web-http (targetPort), ${behind}`);
 });
 
 test('a chain INPUT that stops all but some ports is told, unless one of them is of the cluster', () => {

@@ -171,7 +171,7 @@ nodes? \\?"[^"]*" not found
 (?:strict decoding error|unknown flag|unable to decode|error unmarshaling|failed to load config|invalid configuration)
   kube-proxy does not understand its configuration or a flag
   Correct the field or flag that the line names: fields of newer versions are errors in older ones.
-(?:failed complete|command failed|invalid configuration).*(?:: |err=")(?:open|stat) \S+: no such file or directory
+(?:failed complete|command failed|invalid configuration|Error running ProxyServer).*(?:: |err=")(?:open|stat) \S+: no such file or directory
   a file that kube-proxy is told to read is not there
   Mount the file that the line names, or correct --config and clientConnection.kubeconfig.
 \b(?:accept|dial|socket|open) .*too many open files
@@ -208,7 +208,7 @@ failed to (?:list|watch) \*(?!v1\.(?:Pod|Namespace|Secret|ConfigMap)\b)\S+
   ${checkServer}
 `.map(failure => ({...failure, explainedBy: otherFailures, endedBy: isServed})),
   ...failures`
-(?:(?:iptables|ip6tables|nft)(?:-restore)?.*(?:line \d+ failed|exit status \d)|Failed to execute iptables-restore|nftables sync failed|Could not process rule|Device or resource busy)
+^(?!.*cleaning up ).*(?:(?:iptables|ip6tables|nft)(?:-restore)?.*(?:line \d+ failed|exit status \d)|Failed to execute iptables-restore|nftables sync failed|Could not process rule|Device or resource busy)
   the kernel or iptables refuses its rules, and all changes with them
   Find the rule in the lines after this one in the log. Rules of kube-proxy that contradict each other are rewritten when it is restarted.
 `.map(failure => ({...failure, explainedBy: failuresOfRules})),

@@ -116,6 +116,10 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   if (targets.length > 0 && !targets.includes(String(port)))
     return `${headless} is headless: its name has the addresses of the pods, no rule translates its port, and a client asks them at ${port}, while their port is ${someOf([...new Set(targets.map(String))])}`;
   const here = listed.services.find(({name, clusterIPs}) => clusterIPs.includes(host) || isNameOf(host, name));
+  const dns = listed.services.find(({name}) => /(?:^|[/-])(?:kube-dns|coredns)$/.test(name));
+  const isOther = here === undefined && dns?.clusterIPs.includes(host) === false;
+  if (port === 53 && isOther && ofClusters.test(host) && ![...listed.endpoints.values()].some(all => all.has(asked)))
+    return `a client asks ${asked} for names, and the cluster IP of ${dns?.name} is ${someOf(dns?.clusterIPs ?? [])}: clusterDNS of its kubelet (--cluster-dns), or the resolv.conf of its pod, names another address`;
   if (here !== undefined && !here.ports.some(each => each.port === port))
     return `a client asks for ${asked}, and ${here.name} has ${someOf(here.ports.map(each => `${each.protocol} ${each.port}`))} alone: no rule serves another port of its cluster IP`;
   if (here !== undefined)
@@ -167,10 +171,18 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
       : `${what}, asked at ${host}: in iptables mode the node answers there too, unless the Service has no ready endpoint, or no program listens at its target port (kubectl get endpoints); ${atLoopback}`;
   if (/no route/i.test(why))
     return `${what}, and "no route to host" is the answer of a firewall on ${host} or before it (REJECT with icmp-host-prohibited, as firewalld and iptables-services write it), or no host has the address: rules of INPUT and FORWARD there must accept what comes for it`;
+  if (/time/i.test(why) && new Set(nodePorts.map(({name}) => name)).size === 1 && lines.some(line => ofLocalPolicy.test(line)))
+    return `${what}, whose external traffic policy is Local: a node without a ready endpoint of it drops what comes there. kubectl get pods -o wide shows which nodes have one`;
   return /time/i.test(why)
     ? `${what}, and packets to ${host} or the answers are lost: by a firewall before the node, or by its rules, which iptables-save of this node shows`
     : ofName(what, own.name);
 }
+
+/** Private addresses; others may be servers outside of the cluster. */
+const ofClusters = /^(?:10\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.)/;
+
+/** As YAML, JSON and `kubectl describe` have it. */
+const ofLocalPolicy = /^\s*"?external ?traffic ?policy"?: +"?Local\b/i;
 
 /** Where Cilium serves the port that a client asks for, and not at the address, by its lists of frontends and of addresses of the node. */
 function besideCilium({host, port}: ClientError, lines: readonly string[]): string | null {

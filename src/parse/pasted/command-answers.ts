@@ -80,7 +80,7 @@ function stoppedPods(lines: readonly string[]): readonly string[] {
 const ofNodes =
   /^(svclb|coredns|kube-dns|kube-proxy|cilium|calico-node|kube-flannel-ds|canal|rke2-canal|weave-net|kube-router|antrea-agent)-(?:[a-z0-9]+-|(?<=svclb-)[a-z0-9-]+-)?[a-z0-9]{5}$/;
 
-/** A list of all pods of a control plane that has none of a network plugin, for which the pods of DNS wait, or none of DNS itself. */
+/** A list of all pods of a control plane that has none of a network plugin, for which the pods of DNS wait, none of kube-proxy, or none of DNS. */
 function withoutPlugin(lines: readonly string[]): readonly string[] {
   const pods = podsIn(lines).map(({name, status}) => `${name} ${status}`);
   const has = (pattern: RegExp): boolean => pods.some(pod => pattern.test(pod));
@@ -89,12 +89,16 @@ function withoutPlugin(lines: readonly string[]): readonly string[] {
     has(/^kube-apiserver-/) && has(/^(?:coredns|kube-dns)-\S+ (?:Pending|ContainerCreating)$/) && !has(ofPlugin)
       ? 'no pod of a network plugin is listed, and pods of DNS wait for one: until it is installed, pods get no address and are no endpoints (kubectl get pods -A shows whether it is in another namespace)'
       : [],
+    ['apiserver', 'scheduler', 'controller-manager'].every(name => has(new RegExp(`^kube-${name}-`))) && !has(servesServices)
+      ? 'no pod of kube-proxy is listed beside those of the control plane, nor of another program that serves Services (Cilium, kube-router): unless the nodes run it themselves, no rule leads to cluster IPs (kubectl -n kube-system get ds)'
+      : [],
     isOfAll && pods.length > 0 && !has(/\b(?:core|kube-)dns/) && lines.some(line => /^\s*kube-system\s+kube-dns\s/.test(line))
       ? 'kube-system/kube-dns is listed, and no pod of DNS among all pods: it has no endpoint, and pods know no Service by its name'
       : [],
   ].flat();
 }
 
+const servesServices = /kube-proxy|calico|canal|cilium|kube-router|antrea|ovn/;
 const ofPlugin = /calico|flannel|canal|cilium|weave|kube-router|antrea|kindnet|ovn|aws-node|azure-cni|multus|tigera/;
 
 /** Pods of several nodes in the network that Docker gives to its bridge on each. */

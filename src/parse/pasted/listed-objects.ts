@@ -4,7 +4,7 @@ import {pushTo} from '../../model/lists.ts';
 import {once, onceAsked} from '../../model/once.ts';
 import {someOf} from '../../model/text.ts';
 import type {Fields} from '../attempt.ts';
-import {failedProbes, podsIn, unreadyEnds, unreadyPods, unselected} from './listed-pods.ts';
+import {failedProbes, podsIn, strangeEnds, unreadyEnds, unreadyPods, unselected} from './listed-pods.ts';
 import {mixedRanges, nodeRow} from './listed-ranges.ts';
 import {withoutFrame} from '../iptables/pasted-text.ts';
 import {describedFields, fromObjects, pairsOf} from './objects-in-text.ts';
@@ -290,6 +290,7 @@ export const listedIn = once((lines: readonly string[]): Listed => {
       ...unselected(
         lines,
         [...selectors].filter(([name]) => empty.has(name) || (!texts.has(name) && selectors.size <= maxUnlisted)),
+        name => (empty.has(name) ? namedTarget(all.find(each => each.name === name)) : undefined),
       ),
       ...unsliced(inSlices, new Set([...texts.keys()].filter(name => !empty.has(name)))),
       ...misnamedPorts(all),
@@ -301,7 +302,10 @@ export const listedIn = once((lines: readonly string[]): Listed => {
       ),
       ...unmirrored(lines),
       ...failedProbes(lines),
-      ...[...texts].flatMap(([name, list]) => (ofSlices.has(name) ? unreadyEnds(lines, name, list.join().split(',')) : [])),
+      ...[...texts].flatMap(([name, list]) => [
+        ...(ofSlices.has(name) ? unreadyEnds(lines, name, list.join().split(',')) : []),
+        ...(isWhole(list) ? strangeEnds(lines, name, list.join().split(',')) : []),
+      ]),
       ...all.flatMap(({name, strange = []}) =>
         strange.length === 0
           ? []
@@ -312,6 +316,12 @@ export const listedIn = once((lines: readonly string[]): Listed => {
     ],
   };
 });
+
+/** The name of a target port; empty if it has none. */
+function namedTarget(service: ListedObject | undefined): string {
+  const named = service?.ports.find(({targetPort}) => /[a-z]/.test(String(targetPort ?? '')));
+  return String(named?.targetPort ?? '');
+}
 
 /** Endpoints in which programs write who leads, until 1.20 and in provisioners: no Service has a dot in its name. */
 const noService = /^(?:kube-system\/)?kube-(?:controller-manager|scheduler)$|\./;

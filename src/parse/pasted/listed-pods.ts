@@ -46,6 +46,8 @@ interface Labelled {
   readonly labels: readonly string[];
   /** It may have others. */
   readonly areSome?: boolean;
+  /** By `kubectl get pods`, which shows whether it is ready. */
+  readonly isListed?: true;
   /** `0/1 CrashLoopBackOff` of a pod that is not ready. */
   readonly unready: string | null;
   readonly ports?: readonly DeclaredPort[];
@@ -60,7 +62,7 @@ interface DeclaredPort {
 
 export const podsWithLabels = once((lines: readonly string[]): readonly Labelled[] => [
   ...podsIn(lines).flatMap(({name, namespace, labels, isReady, status, areAsked: areSome}) =>
-    labels === null ? [] : [{what: name, namespace, labels, areSome, unready: isReady ? null : status}],
+    labels === null ? [] : [{what: name, namespace, labels, areSome, isListed: true as const, unready: isReady ? null : status}],
   ),
   ...describedFields(lines).flatMap(fields =>
     fields.has('Node') && fields.has('Labels')
@@ -117,8 +119,15 @@ function usualPort(image: string): number | undefined {
   return {nginx: 80, httpd: 80, redis: 6379, mysql: 3306, mariadb: 3306, postgres: 5432, mongo: 27_017, tomcat: 8080}[name];
 }
 
-/** Selectors that no pod of the text has the labels for, or none that is ready. */
-export function unselected(lines: readonly string[], selectors: readonly (readonly [string, string])[]): readonly string[] {
+/**
+ * Selectors that no pod of the text has the labels for, or none that is ready; and those of ready pods that are no endpoints. `namedTarget`
+ * has the name that a Service without endpoints has as its target port, empty where that is none.
+ */
+export function unselected(
+  lines: readonly string[],
+  selectors: readonly (readonly [string, string])[],
+  namedTarget: (service: string) => string | undefined,
+): readonly string[] {
   const pods = podsWithLabels(lines).filter(({labels}) => labels.length > 0);
   return selectors.flatMap(([name, selector]) => {
     const [own = '', service = own] = name.split('/');
@@ -135,9 +144,16 @@ export function unselected(lines: readonly string[], selectors: readonly (readon
       const others = near.slice(0, 1).map(({what, labels}) => `${what} has ${labels.join(', ')}`);
       return `no pod of this text has the labels of the selector of ${name} (${selector}): ${others.join()}`;
     }
-    return selected.every(({unready}) => unready !== null)
-      ? `the pods that the selector of ${name} matches are not ready: ${someOf(selected.map(({what, unready}) => `${what} (${unready})`))}`
-      : [];
+    if (selected.every(({unready}) => unready !== null))
+      return `the pods that the selector of ${name} matches are not ready: ${someOf(selected.map(({what, unready}) => `${what} (${unready})`))}`;
+    const [target, ready] = [namedTarget(name), selected.filter(({unready, isListed}) => unready === null && isListed)];
+    if (target === undefined || ready.length === 0) return [];
+    const why = [
+      ...(target === '' ? [] : [`no container of theirs has a port of the name ${target} (targetPort), `]),
+      ...(ready.some(pod => pod.namespace === '') ? ['they are in another namespace, '] : []),
+      'or kube-controller-manager, which writes EndpointSlices, does not follow',
+    ].join('');
+    return `pods that the selector of ${name} matches are ready (${someOf(ready.map(({what}) => what))}), and it has no endpoint: ${why}`;
   });
 }
 
@@ -161,6 +177,19 @@ export function unreadyEnds(lines: readonly string[], name: string, ends: readon
   if (!pods.every(pod => pod?.isReady === false)) return [];
   return [
     `the pods of ${name} are not ready (${someOf(pods.map(pod => pod?.name ?? ''))}): EndpointSlices and kubectl describe of 1.30 list them all the same, and kube-proxy sends nothing there (but for publishNotReadyAddresses)`,
+  ];
+}
+
+/** Ready pods with the name of a Service, none of which is among its endpoints, nor any other pod of the text. */
+export function strangeEnds(lines: readonly string[], name: string, ends: readonly string[]): readonly string[] {
+  const [namespace = '', service = namespace] = name.split('/');
+  const addresses = new Set(ends.map(end => end.replace(/:\d*$/, '')));
+  const own = podsIn(lines).filter(
+    pod => pod.isReady && pod.ip !== null && pod.name.startsWith(`${service}-`) && [namespace, service, ''].includes(pod.namespace),
+  );
+  if (own.length === 0 || podsIn(lines).some(({ip}) => addresses.has(ip ?? ''))) return [];
+  return [
+    `kubectl lists ready pods ${someOf(own.map(pod => `${pod.name} (${pod.ip})`))}, and the endpoints of ${name} are of no pod that it lists (${someOf([...addresses])}): kube-controller-manager, which writes EndpointSlices, does not follow, one list is older, or the selector is of other pods`,
   ];
 }
 

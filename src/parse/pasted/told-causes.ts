@@ -49,6 +49,16 @@ lookup (\S+) on (\S+:53): no such host
   $2 answers, and knows no name $1${unknownName}
 ^\d+: (flannel\.\d+|flannel-wg|vxlan\.calico|wireguard\.cali|cilium_vxlan|antrea-tun0)\S*: <(?![^>]*\bUP\b)[^>]*>
   $1 is down, through which packets go to pods of other nodes: the network plugin sets it up when it starts, and its log on this node says why it did not
+^(\S+)\s+(?:Not)?Ready\S*\s+\S+\s+\w+\s+v\d\S*\s+(10\.0\.[2-5]\.15)\s
+  kubelet of $1 registers $2 as the address of its node, which each machine of VirtualBox has behind its NAT: what other nodes send to its pods or its kubelet does not arrive. --node-ip of kubelet must be the address by which they reach it
+^([\w-]+) \(active\)\s+target: (?:default|DROP|%%REJECT%%)\s
+  firewalld is active (zone $1) and refuses what passes the node, unless the interfaces or networks of pods (cni0, flannel.1, cali+) are in a zone that accepts: firewall-cmd --zone=trusted --add-source, for the networks of pods and of Services
+^(?:kube-system\s+)?(kube-proxy|kube-router|kube-flannel\S*|calico-node|cilium|antrea-agent|aws-node|weave-net)\s+(\d+)\s+\d+\s+(?!\2\s)(\d+)\s+\d+\s+\d+\s
+  $1 is ready on $3 of the $2 nodes where it should run: on the others rules and routes are those of before, or none. kubectl -n kube-system get pods -o wide shows which, and kubectl logs --previous why
+daemonsets\S* "(kube-proxy)" not found
+  there is no DaemonSet $1: unless another program serves Services (Cilium in place of kube-proxy, k3s with its own), no rule leads to their addresses
+curl: \(52\) Empty reply from server
+  a program took the connection of curl and ended it without an answer: packets get there and back, and what listens at the target port does not speak HTTP, or asks for TLS (https)
 ^(\S+)\s+NotReady\S*\s+\S+\s+\w+\s+v\d
   node $1 is not ready: its pods are no endpoints that are ready, and its rules may be those of before. kubectl describe node says why
 cni plugin not initialized|cni config uninitialized|No networks found in /etc/cni/net\.d
