@@ -169,6 +169,12 @@ const dns = (address: string) =>
 const slices = (address: string) =>
   `$ kubectl get endpoints\nNAME   ENDPOINTS          AGE\nweb    10.244.1.7:8080   10m\n${pods(`web-5c9d6b6c9c-7zq2x   1/1   Running   0   5m   ${address}   n1`)}\n`;
 
+const query = (at: string, to: string) => `10:00:${at} IP 10.244.1.7.40001 > ${to}.53: 1234+ A? kubernetes.default. (54)\n`;
+const unknown = (name: string) =>
+  `$ kubectl get svc -n shop\nNAME   TYPE   CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\nfrontend   ClusterIP   10.96.44.3   <none>   80/TCP   4d\n$ curl http://${name}\ncurl: (6) Could not resolve host: ${name}\n`;
+const maker = (port: number) =>
+  `apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n  namespace: shop\nspec:\n  ports:\n  - port: 8080\n    targetPort: 80\n  selector:\n    app: web\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  template:\n    metadata:\n      labels:\n        app: web\n    spec:\n      containers:\n      - name: a\n        image: shop/web:1\n        ports:\n        - containerPort: ${port}\n`;
+
 describe('a text of commands alone', () => {
   test.each<readonly [what: string, says: string, text: string]>([
     [
@@ -205,6 +211,27 @@ describe('a text of commands alone', () => {
       'a file that kube-proxy is told to read is not there',
       'E0101 10:00:00.000000       1 server.go:666] "Error running ProxyServer" err="stat /var/lib/kube-proxy/kubeconfig.conf: no such file or directory"\n',
     ],
+    [
+      'requests of DNS without an answer',
+      '10.244.1.7 sent the same request to 10.244.0.4:53 2 times: the packets do not arrive',
+      ['01.1', '06.1'].map(at => query(`${at}0`, '10.96.0.10') + query(`${at}5`, '10.244.0.4')).join(''),
+    ],
+    [
+      'a name that no Service has',
+      'asks for the name web.shop, and kubectl lists no such Service in namespace shop (frontend)',
+      unknown('web.shop.svc'),
+    ],
+    [
+      'an external name',
+      'web is of type ExternalName: DNS answers with the name web.example.com in its place',
+      'web   ExternalName   <none>   web.example.com   80/TCP   4d\n$ curl http://web\ncurl: (6) Could not resolve host: web\n',
+    ],
+    ['a manifest', 'shop/web sends to port 80 (targetPort), and Deployment web declares 3000', maker(3000)],
+    [
+      'a set that is gone',
+      'a set of ipset that the rules name is not there',
+      'E1110 12:00:00.000000       1 proxier.go:1016] "Failed to sync IPVS rules" err="exit status 2: Set KUBE-LOOP-BACK doesn\'t exist."\n',
+    ],
   ])('with %s says: %s', (_, says, text) => {
     expect(noDump(Buffer.from(text))).toContain(says);
   });
@@ -216,6 +243,14 @@ describe('a text of commands alone', () => {
     ['a pod of kube-proxy', pods(...control, 'kube-proxy-4fhcj   1/1   Running   0   3d   192.0.2.1   m1'), 'no pod of kube-proxy'],
     ['a node port of a Cluster policy', local('Cluster'), 'policy is Local'],
     ['the resolver of the cluster', dns('10.96.0.10'), 'for names'],
+    [
+      'requests of DNS with an answer',
+      `${query('01.10', '10.244.0.4')}10:00:01.12 IP 10.244.0.4.53 > 10.244.1.7.40001: 1234 1/0/0 A 10.96.0.1 (70)\n${query('06.10', '10.244.0.4')}10:00:06.12 IP 10.244.0.4.53 > 10.244.1.7.40001: 1234* 1/0/0 A 10.96.0.1 (70)\n`,
+      'sent the same',
+    ],
+    ['a name that a Service has', unknown('frontend.shop.svc.cluster.local'), 'no such Service'],
+    ['a name of another namespace', unknown('web.prod'), 'no such Service'],
+    ['a manifest that fits', maker(80), 'declares'],
     ['endpoints of its pods', slices('10.244.1.7'), 'of no pod'],
     [
       'rules of another mode that are not cleaned up',

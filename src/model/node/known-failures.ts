@@ -42,6 +42,9 @@ const failuresOfRules: readonly KnownFailure[] = [
 (?:ip6?tables|error (?:creating|checking|appending) (?:chain|rule)).*executable file not found
   there is no iptables where the program runs
   Install iptables there, or use the image that belongs to the version.
+\bSet KUBE-[\w-]+ doesn't exist
+  a set of ipset that the rules name is not there: another program deleted it, or kube-proxy could not make it
+  Look for errors of ipset before this line, and for the program that runs ipset destroy or flush. A restart of kube-proxy makes the sets again.
 nfacct.*(?:not supported|missing kernel module|failed|error|no such)|(?:couldn't load match|failed).*nfacct
   the kernel lacks the module xt_nfacct, which the rules of this kube-proxy match with (kubernetes#142068)
   Load the module xt_nfacct, or use a kube-proxy in which the probe was corrected.

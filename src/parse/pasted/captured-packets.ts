@@ -188,14 +188,27 @@ function segmentsOf(lines: readonly string[]): readonly Segment[] {
   return lines.flatMap((line): readonly Segment[] => {
     const clock = /^\s*(?:\d{4}-\d\d-\d\d )?(\d\d):(\d\d):(\d\d\.\d+)/.exec(line);
     if (clock !== null) time = Number(clock[1]) * 3600 + Number(clock[2]) * 60 + Number(clock[3]);
+    const [from = '', to = '', id = ''] =
+      ofDns
+        .exec(line.slice(0, longestHead))
+        ?.slice(1)
+        .filter(group => group !== undefined) ?? [];
+    // A request of DNS opens what its answer ends.
+    if (id !== '') return [{from, to, flags: /\.(?:53|domain)$/.test(to) ? 'S' : 'S.', seq: id, time}];
     if (!line.includes(': Flags [')) return [];
-    const [, from = '', to = '', flags = '', seq = ''] =
+    const [, sender = '', receiver = '', flags = '', seq = ''] =
       /(\S+\.[\w-]+) > (\S+\.[\w-]+): Flags \[(\S+)\](?:.*?\bseq (\d+))?/.exec(line) ?? [];
     const [, sent] = time === 0 ? (/\bTS val (\d+)/.exec(line) ?? []) : [];
-    if (sent !== undefined) return [{from, to, flags, seq, time: Number(sent) / 1000}];
-    return to === '' ? [] : [{from, to, flags, seq, time}];
+    const own = {from: sender, to: receiver, flags, seq};
+    if (sent !== undefined) return [{...own, time: Number(sent) / 1000}];
+    return receiver === '' ? [] : [{...own, time}];
   });
 }
+
+/** Of a line, what it says of its packet. */
+const longestHead = 500;
+/** A request or an answer, with its id. */
+const ofDns = /(\S+\.[\w-]+) > (\S+\.(?:53|domain)): (\d+)\+? .*\?|(\S+\.(?:53|domain)) > (\S+\.[\w-]+): (\d+)\S* /;
 
 /**
  * A client refuses the answer to a SYN that it sent to another address, from which it gets none, or sends the SYN again after that. A capture
@@ -248,10 +261,12 @@ function unanswered(segments: readonly Segment[], {services}: Listed): readonly 
       };
     const last = sent.at(-1)?.time ?? 0;
     const isAnswered = answers.some(({flags, time}) => flags === 'S.' && time >= last && time - last < minPause);
-    if (sent.length < (isAnswered ? 2 : minSent)) return [];
+    const isName = /\.(?:53|domain)$/.test(first.to);
+    if (isName && answers.length > 0) return [];
+    if (sent.length < (isAnswered || isName ? 2 : minSent)) return [];
     const end = answers.length > 0 ? ' before an answer came' : '';
     const owner = services.find(({clusterIPs}) => clusterIPs.includes(hostOf(first.to)));
-    const start = `${hostOf(first.from)} sent the same SYN to ${server} ${sent.length} times${end}: `;
+    const start = `${hostOf(first.from)} sent the same ${isName ? 'request' : 'SYN'} to ${server} ${sent.length} times${end}: `;
     if (owner !== undefined && next === undefined && !isAnswered)
       return {
         text: `${start}it is the cluster IP of ${owner.name}, and no translated packet is in the capture. tcpdump -ni any with the port of the endpoints shows whether a rule translates it; between pods on one bridge (cni0, docker0) answers bypass the rules unless net.bridge.bridge-nf-call-iptables is 1`,

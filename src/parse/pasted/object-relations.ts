@@ -10,7 +10,11 @@ export function undeclaredPorts(lines: readonly string[]): readonly string[] {
   const makers = podsWithLabels(lines).filter(({ports = [], usual = []}) => ports.length > 0 || usual.length > 0);
   return madeOf(services, ({name, namespace, wanted, ports: asked}) => {
     const selected =
-      wanted.length === 0 ? [] : makers.filter(pod => pod.namespace === namespace && wanted.every(label => pod.labels.includes(label)));
+      wanted.length === 0
+        ? []
+        : makers.filter(
+            pod => (namespace === '' || [namespace, ''].includes(pod.namespace)) && wanted.every(label => pod.labels.includes(label)),
+          );
     // Of a part of a Service or a pod the labels may be left out.
     const parts = services.length > 1 ? [] : makers.filter(({labels}) => labels.length === 0 || wanted.length === 0);
     const isPart = name === 'the Service' || parts.some(({what}) => what === 'the pod');
@@ -110,20 +114,23 @@ export function namesElsewhere(
   lines: readonly string[],
   {services: listed, headless}: Pick<Listed, 'services' | 'headless'>,
 ): readonly string[] {
-  const asked = new Set(
-    lines.flatMap(line =>
-      ofNames.test(line)
-        ? (/(?:resolve(?: host)?:?|bad address|lookup|server host|host name) ['"]?(?!host:)([a-z][a-z0-9-]*)['"]?(?=[\s;:)]|$)/.exec(
-            line,
-          )?.[1] ?? [])
-        : [],
-    ),
+  const asked = new Map(
+    lines.flatMap(line => {
+      const [, host, of = ''] = ofNames.test(line) ? (unresolved.exec(line) ?? []) : [];
+      return host === undefined ? [] : [[host, of] as const];
+    }),
   );
   if (asked.size === 0) return [];
   const spaces = new Set(lines.flatMap(line => /(?:^\s*namespace: | -n[ =]| --namespace[ =])([a-z][a-z0-9-]*)/.exec(line)?.[1] ?? []));
   const names = ['default/kubernetes', ...headless, ...[...writtenServices(lines), ...listed].map(({name}) => name)];
   const isOfNode = (host: string): boolean => lines.some(line => line.trimStart().startsWith(`${host} `));
-  return [...asked].flatMap(host => {
+  return [...asked].flatMap(([host, of]) => {
+    const has = (name: string): boolean => name === host || name === `${of}/${host}`;
+    const inIt = listed.filter(({name}) => name.startsWith(`${of}/`) || (spaces.size === 1 && spaces.has(of)));
+    if (of !== '')
+      return inIt.length === 0 || names.some(has)
+        ? []
+        : `a client asks for the name ${host}.${of}, and kubectl lists no such Service in namespace ${of} (${someOf(inIt.map(({name}) => name))})`;
     const homes = new Set(names.flatMap(name => (name.endsWith(`/${host}`) ? name.slice(0, -host.length - 1) : [])));
     const [home, ...others] = homes;
     // Pods of the namespace of a list know its Services by their names.
@@ -133,6 +140,10 @@ export function namesElsewhere(
     return `${host} is a Service of namespace ${home}: pods of other namespaces know it as ${host}.${home} alone`;
   });
 }
+
+/** A name without a domain, or with a namespace, as it is in the cluster. */
+const unresolved =
+  /(?:resolve(?: host)?:?|bad address|lookup|server host|host name) ['"]?(?!host:)([a-z][a-z0-9-]*)(?:\.([a-z][a-z0-9-]*)(?:\.svc(?:\.cluster\.local\.?)?)?)?['"]?(?=[\s;:)]|$)/;
 
 /** What the NetworkPolicies of a text keep out, where it complains or has a Service to which that happens. */
 export function policiesSay(lines: readonly string[], listed: readonly ListedService[]): readonly string[] {

@@ -57,6 +57,8 @@ lookup (\S+) on (\S+:53): no such host
   $1 is ready on $3 of the $2 nodes where it should run: on the others rules and routes are those of before, or none. kubectl -n kube-system get pods -o wide shows which, and kubectl logs --previous why
 daemonsets\S* "(kube-proxy)" not found
   there is no DaemonSet $1: unless another program serves Services (Cilium in place of kube-proxy, k3s with its own), no rule leads to their addresses
+\bExternalName\s+<none>\s+(\S+)\s.*[Cc]ould not resolve host: (\S+)
+  $2 is of type ExternalName: DNS answers with the name $1 in its place, which the client does not resolve, and no rule of kube-proxy is about it
 curl: \(52\) Empty reply from server
   a program took the connection of curl and ended it without an answer: packets get there and back, and what listens at the target port does not speak HTTP, or asks for TLS (https)
 ^(\S+)\s+NotReady\S*\s+\S+\s+\w+\s+v\d
