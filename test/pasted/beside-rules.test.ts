@@ -340,6 +340,22 @@ test('POSTROUTING that is whole and does not lead to KUBE-POSTROUTING is told', 
   expect(said(text(flannel))).toMatch(/^POSTROUTING of table nat does not lead to KUBE-POSTROUTING/);
   for (const other of ['KUBE-POSTROUTING', 'cali-POSTROUTING']) expect(said(text(flannel, `-A POSTROUTING -j ${other}`))).toBe('');
   expect(said(text(flannel).replace('-S', '-S | grep -v cali'))).toBe('');
+  const alone =
+    '# iptables -t nat -S POSTROUTING\n-P POSTROUTING ACCEPT\n-A POSTROUTING -m comment --comment "flanneld masq" -j FLANNEL-POSTRTG\n';
+  expect(said(alone)).toContain('does not lead to KUBE-POSTROUTING: in iptables and IPVS mode packets that need it are not masqueraded');
+  expect(said(alone.replaceAll('FLANNEL-POSTRTG', 'FIREWALL'))).toBe('');
+});
+
+test('a chain of a Service that is whole and holds no rule is told, and drawn', () => {
+  const chain = 'KUBE-SVC-TCOU7JCQXEZGVUNU';
+  const rule = `-A KUBE-SERVICES -d 10.96.0.10/32 -p udp -m comment --comment "kube-system/kube-dns:dns cluster IP" -m udp --dport 53 -j ${chain}`;
+  const text = (...end: readonly string[]) => ['*nat', ':KUBE-SERVICES - [0:0]', `:${chain} - [0:0]`, rule, ...end, ''].join('\n');
+  const nowhere = `chain ${chain} picks no endpoint`;
+  expect(said(text('COMMIT'))).toBe(
+    `kube-system/kube-dns:dns (cluster IP 10.96.0.10:53): ${nowhere}, so that its packets are not translated`,
+  );
+  // The end of the table may be missing.
+  expect(said(text())).toBe('');
 });
 
 test('the rule of kube-proxy up to 1.1 in POSTROUTING masquerades, and no clusterCIDR is told where somebody complains of nodes', () => {

@@ -218,5 +218,9 @@ function endpointOf(ruleset: Ruleset, jump: Rule): Pick<ShownPick, 'hostPort' | 
 function endOf(chain: Chain): EntryTrace['end'] {
   const drop = chain.rules().find(({target}) => target?.name === 'KUBE-MARK-DROP' || target?.name === 'DROP');
   if (drop !== undefined) return {verdict: 'dropped', rule: drop};
-  return chain.complete ? {verdict: 'passed', rule: null} : notInText(`what chain ${chain.name} leads to`);
+  if (!chain.complete) return notInText(`what chain ${chain.name} leads to`);
+  return {verdict: 'passed', rule: null, reason: `chain ${chain.name} ${picksNothing}`};
 }
+
+/** Of a chain of a Service that is whole. */
+export const picksNothing = 'picks no endpoint';

@@ -19,6 +19,7 @@ import {besideLog} from '../../parse/pasted/listed-state.ts';
 import {stoppedInKernel} from '../../parse/pasted/kernel-lines.ts';
 import {wholeText} from '../../parse/pasted/split-text.ts';
 import {servesNothing} from '../iptables/excerpt.ts';
+import {picksNothing} from './iptables-services.ts';
 import {beyondRules, isWholeByServer, lackedJump, localPolicy, type RulesOfNode, rulesOf, servicesInRules} from './services-in-rules.ts';
 import {type TakenEntry, takenEntries, isOfServer, unmetNftRules, unmetRules} from './what-rules-say.ts';
 
@@ -74,6 +75,7 @@ function factsOf(node: NodeDump, {nft, traces, ...rules}: RulesOfText): readonly
     ...takenBefore({...rules, nft}, traces),
     ...sentToClusterIPs(lines, traces),
     ...told([
+      ...leadNowhere(traces),
       ...beyondRules(node, {lines, listed, traces, rulesets}),
       ...rulesets.flatMap(unmetRules),
       ...rulesets.flatMap(notMasqueraded),
@@ -430,16 +432,33 @@ function notMasqueraded({tables}: Ruleset): string | readonly string[] {
   const chains = tables.get('nat')?.chains;
   const base = chains?.get('POSTROUTING');
   const isOfKubeProxy = chains?.has('KUBE-SERVICES') === true || chains?.has('KUBE-POSTROUTING') === true;
-  if (base?.complete !== true || base.ruleCount === 0 || !isOfKubeProxy) return [];
+  if (base?.complete !== true || base.ruleCount === 0) return [];
+  if (!isOfKubeProxy && !base.rules().some(({target}) => ofPlugins.test(target?.name ?? ''))) return [];
   // A chain of another program may lead there. Up to 1.1 kube-proxy has its rule here.
   const leads = base
     .rules()
     .some(
       ({target, text}) =>
-        target !== null && (!/^(?:ACCEPT|RETURN|MASQUERADE|SNAT|MARK|LOG)$/.test(target.name) || text.includes('--mark ')),
+        target !== null &&
+        !ofPlugins.test(target.name) &&
+        (!/^(?:ACCEPT|RETURN|MASQUERADE|SNAT|MARK|LOG)$/.test(target.name) || text.includes('--mark ')),
     );
   if (leads) return [];
-  return 'POSTROUTING of table nat does not lead to KUBE-POSTROUTING: packets that need it are not masqueraded, and their answers may not come back through this node';
+  return `POSTROUTING of table nat does not lead to KUBE-POSTROUTING: ${isOfKubeProxy ? '' : 'in iptables and IPVS mode '}packets that need it are not masqueraded, and their answers may not come back through this node`;
+}
+
+/** Chains of network plugins that call none of kube-proxy's, and that do not serve Services themselves. */
+const ofPlugins = /^(?:FLANNEL-POSTRTG|CNI-[\w-]+|IP-MASQ-AGENT|WEAVE)$/;
+
+/** Addresses of Services whose rules lead to a chain that is whole and picks no endpoint. */
+function leadNowhere(traces: readonly PortTrace[]): readonly string[] {
+  return traces.flatMap(({service, port, entries}) => {
+    const [first] = entries.filter(
+      ({entry, end, endpoints}) => end?.reason?.endsWith(picksNothing) === true && endpoints.length === 0 && entry.port !== 0,
+    );
+    if (first === undefined) return [];
+    return `${servicePortText(service, port)} (${entryText(first.entry)}): ${first.end?.reason}, so that its packets are not translated`;
+  });
 }
 
 /** Cluster IPs for which nothing is marked, where somebody complains of nodes. The marks are in KUBE-SERVICES, and later in chains of Services. */

@@ -29,7 +29,7 @@ const told = meanings(String.raw`
   there is no table $1, or not what was asked of it: kube-proxy does not run in nftables mode on this node, or has written no rules
 ^\d+\s+(\S+:\d+\S*)\s+(?:ClusterIP|NodePort|LoadBalancer|ExternalIPs|HostPort|LocalRedirect)\s+(?:$|\d+\s+\S+:\d+)
   the Cilium agent knows no backend of $1: it drops or refuses connections
-^cpu=\d+\s.*\binsert_failed=([1-9]\d*)
+^cpu=\d+\s.*?\binsert_failed=([1-9]\d*)
   the kernel dropped $1 packets of new flows, since another packet had taken their translation (insert_failed): mostly two DNS requests from one socket at once, one of which is sent again after 5 s. NodeLocal DNSCache or TCP avoids it
 node "([^"]+)" pod cidr not assigned
   the Node $1 has no podCIDR, so that flannel gives its pods no network: kube-controller-manager gives one with --allocate-node-cidrs and --cluster-cidr (kubeadm init --pod-network-cidr)

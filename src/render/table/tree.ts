@@ -209,7 +209,7 @@ function placeOf(rule: CountedRule, last: TraceStep | undefined, options: TreeOp
 }
 
 function endLine({end, mark}: EntryTrace, options: TreeOptions): readonly Line[] {
-  if (end === null || (end.verdict === 'passed' && !isFaulty(mark))) return [];
+  if (end === null || (end.verdict === 'passed' && !isFaulty(mark) && end.reason === undefined)) return [];
   const {rule} = end;
   const {style} = options;
   const where = rule === null ? [] : [`  ${style.dim(escapeText(`${rule.table}/${rule.chain}`))}${lineOf(rule, options)}`];
