@@ -372,6 +372,14 @@ test('the rule of kube-proxy up to 1.1 in POSTROUTING masquerades, and no cluste
   expect(said(text(nodes, `${cluster} ! -s 10.244.0.0/16 -j KUBE-MARK-MASQ`, jump))).toBe('');
 });
 
+test('tables of kube-proxy that are empty in nftables mode are told', () => {
+  const table = (family: string, content = '') => `table ${family} kube-proxy {\n${content}}\n`;
+  expect(said(table('ip') + table('ip6'))).toMatch(/^table ip kube-proxy and table ip6 kube-proxy are empty: kube-proxy of this node/);
+  // One family is served, and the end of a table may be missing.
+  expect(said(table('ip', '\tchain services {\n\t}\n') + table('ip6'))).not.toContain('empty');
+  expect(said(table('ip').replace('}', ''))).not.toContain('empty');
+});
+
 test('a chain of nftables whose policy drops what pods send is told', () => {
   const table = (...rules: readonly string[]) =>
     `table inet fw {\n\tchain forward {\n\t\ttype filter hook forward priority filter; policy drop;\n${rules.map(rule => `\t\t${rule}\n`).join('')}\t}\n}\n`;

@@ -172,6 +172,9 @@ const slices = (address: string) =>
 const query = (at: string, to: string) => `10:00:${at} IP 10.244.1.7.40001 > ${to}.53: 1234+ A? kubernetes.default. (54)\n`;
 const unknown = (name: string) =>
   `$ kubectl get svc -n shop\nNAME   TYPE   CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\nfrontend   ClusterIP   10.96.44.3   <none>   80/TCP   4d\n$ curl http://${name}\ncurl: (6) Could not resolve host: ${name}\n`;
+const runtime = (ip: string) => pods(`web-1   1/1   Running   0   1h   ${ip}   n1`, 'web-2   1/1   Running   0   1h   10.244.2.4   n2');
+const ranged = (field: string) =>
+  `  "${field}": ["10.0.0.0/8"],\ncurl: (28) Failed to connect to 203.0.113.10 port 80: Connection timed out\n`;
 const maker = (port: number) =>
   `apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n  namespace: shop\nspec:\n  ports:\n  - port: 8080\n    targetPort: 80\n  selector:\n    app: web\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\nspec:\n  template:\n    metadata:\n      labels:\n        app: web\n    spec:\n      containers:\n      - name: a\n        image: shop/web:1\n        ports:\n        - containerPort: ${port}\n`;
 
@@ -228,6 +231,18 @@ describe('a text of commands alone', () => {
     ],
     ['a manifest', 'shop/web sends to port 80 (targetPort), and Deployment web declares 3000', maker(3000)],
     [
+      'a node of minikube',
+      'the node of minikube is a container (docker): on macOS and Windows nothing of the host leads to its address 192.168.49.2',
+      '| minikube | docker    | docker  | 192.168.49.2 | 8443 | v1.28.3 | Running |     1 | *      |\n',
+    ],
+    [
+      'a list of policies',
+      'NetworkPolicies are there (default-deny)',
+      'NAMESPACE   NAME           POD-SELECTOR   AGE\nshop        default-deny   <none>         3d\n',
+    ],
+    ['the bridge of a runtime', 'pods of n1 have addresses of the bridge that podman', runtime('10.88.0.4')],
+    ['source ranges', 'loadBalancerSourceRanges of the text admit 10.0.0.0/8', ranged('loadBalancerSourceRanges')],
+    [
       'a set that is gone',
       'a set of ipset that the rules name is not there',
       'E1110 12:00:00.000000       1 proxier.go:1016] "Failed to sync IPVS rules" err="exit status 2: Set KUBE-LOOP-BACK doesn\'t exist."\n',
@@ -250,6 +265,9 @@ describe('a text of commands alone', () => {
     ],
     ['a name that a Service has', unknown('frontend.shop.svc.cluster.local'), 'no such Service'],
     ['a name of another namespace', unknown('web.prod'), 'no such Service'],
+    ['pods of one network', runtime('10.244.1.4'), 'addresses of the bridge'],
+    ['a runtime that serves one node', runtime('10.88.0.4').replace(/web-2.*/, ''), 'addresses of the bridge'],
+    ['ranges of something else', ranged('podCIDRs'), 'loadBalancerSourceRanges'],
     ['a manifest that fits', maker(80), 'declares'],
     ['endpoints of its pods', slices('10.244.1.7'), 'of no pod'],
     [

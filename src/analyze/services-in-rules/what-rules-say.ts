@@ -235,6 +235,11 @@ function rivalsText(chain: string, rules: readonly Publication[]): readonly stri
 
 /** The same of nftables: ports that two rules publish, and policies that drop what passes the node. */
 export function unmetNftRules({tables}: NftRuleset): readonly string[] {
+  const own = [...tables.values()].filter(({id}) => id.endsWith(' kube-proxy'));
+  if (own.length > 0 && own.every(({complete, chains, sets}) => complete && chains.size + sets.size === 0))
+    return [
+      `${own.map(({id}) => `table ${id}`).join(' and ')} ${own.length === 1 ? 'is' : 'are'} empty: kube-proxy of this node has written no rules in nftables mode, or has removed them, and its log says why`,
+    ];
   return [...tables.values()].flatMap(({id, chains}) =>
     [...chains.values()].flatMap(chain => [
       ...rivalsText(

@@ -152,6 +152,16 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
     return `${host} is a load-balancer address in the network of Docker, to which nothing leads from macOS and Windows, where Docker runs in a virtual machine: use extraPortMappings of kind or kubectl port-forward`;
   if (announced !== undefined && /time|no route/i.test(why))
     return `${host} is the load-balancer address of ${announced.name}, which nodes translate once packets come to them: no speaker announces it (the log and the L2Advertisement or BGPAdvertisement of MetalLB), the client's network does not route it to a node, or a firewall drops it`;
+  const ranges = lines.flatMap((line, at) =>
+    line.includes('loadBalancerSourceRanges')
+      ? (lines
+          .slice(at, at + maxBelow)
+          .join(' ')
+          .match(cidrs) ?? [])
+      : [],
+  );
+  if (ranges.length > 0 && /time/i.test(why) && pod === undefined)
+    return `loadBalancerSourceRanges of the text admit ${someOf([...new Set(ranges)])}: clients of load-balancer addresses with another address, also where somebody masqueraded them, get no answer`;
   const meant = all.flatMap(each => (each.port === port ? each.balancers : [])).find(address => isTypo(address, host));
   if (meant !== undefined)
     return `${host} is asked at port ${port}, and no list has it: the address that kubectl lists for that port is ${meant}`;
@@ -180,6 +190,8 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
 
 /** Private addresses; others may be servers outside of the cluster. */
 const ofClusters = /^(?:10\.|172\.(?:1[6-9]|2\d|3[01])\.|192\.168\.)/;
+
+const cidrs = /(?<![\d.])(?:\d+\.){3}\d+\/\d+/g;
 
 /** As YAML, JSON and `kubectl describe` have it. */
 const ofLocalPolicy = /^\s*"?external ?traffic ?policy"?: +"?Local\b/i;

@@ -14,7 +14,7 @@ export function commandAnswers(lines: readonly string[]): readonly string[] {
     emptySearches,
     stoppedPods,
     withoutPlugin,
-    bridgesOfDocker,
+    bridgesOfRuntime,
     closedByUfw,
     besideTunnel,
     doubledRoutes,
@@ -101,13 +101,20 @@ function withoutPlugin(lines: readonly string[]): readonly string[] {
 const servesServices = /kube-proxy|calico|canal|cilium|kube-router|antrea|ovn/;
 const ofPlugin = /calico|flannel|canal|cilium|weave|kube-router|antrea|kindnet|ovn|aws-node|azure-cni|multus|tigera/;
 
-/** Pods of several nodes in the network that Docker gives to its bridge on each. */
-function bridgesOfDocker(lines: readonly string[]): readonly string[] {
-  const nodes = podsIn(lines).flatMap(({ip, node}) => (ip?.startsWith('172.17.0.') === true && node !== null ? node : []));
-  if (new Set(nodes).size < 2) return [];
-  return [
-    `pods of ${someOf([...new Set(nodes)])} have addresses of 172.17.0.0/16, which Docker has on each node: without a network plugin pods of one node do not reach those of another`,
+/** Pods in the network that a container runtime gives to a bridge of its own on each node: of Docker's those of several nodes. */
+function bridgesOfRuntime(lines: readonly string[]): readonly string[] {
+  const nodesIn = (network: string): readonly string[] => [
+    ...new Set(podsIn(lines).flatMap(({ip, node}) => (ip?.startsWith(network) === true && node !== null ? node : []))),
   ];
+  const [docker, others] = [nodesIn('172.17.0.'), [...nodesIn('10.88.0.'), ...nodesIn('10.85.0.')]];
+  return [
+    docker.length < 2
+      ? []
+      : `pods of ${someOf(docker)} have addresses of 172.17.0.0/16, which Docker has on each node: without a network plugin pods of one node do not reach those of another`,
+    others.length === 0 || podsIn(lines).every(({ip, node}) => ip === null || node === others[0])
+      ? []
+      : `pods of ${someOf(others)} have addresses of the bridge that podman (10.88.0.0/16) or CRI-O (10.85.0.0/16) has by itself, and other nodes do not reach them: remove its file from /etc/cni/net.d (87-podman-bridge.conflist, 100-crio-bridge.conflist), so that that of the network plugin counts, and recreate the pods`,
+  ].flat();
 }
 
 /** `ufw status verbose`, or without that word beside somebody who gets no answer. Rules that admit a network or an interface may be those of pods. */

@@ -59,6 +59,10 @@ daemonsets\S* "(kube-proxy)" not found
   there is no DaemonSet $1: unless another program serves Services (Cilium in place of kube-proxy, k3s with its own), no rule leads to their addresses
 \bExternalName\s+<none>\s+(\S+)\s.*[Cc]ould not resolve host: (\S+)
   $2 is of type ExternalName: DNS answers with the name $1 in its place, which the client does not resolve, and no rule of kube-proxy is about it
+\|\s*minikube\s*\|\s*(docker|podman)\s*\|[^|]*\|\s*([\d.]+)\s*\|
+  the node of minikube is a container ($1): on macOS and Windows nothing of the host leads to its address $2. minikube service NAME --url, minikube tunnel or kubectl port-forward do
+POD-SELECTOR\s+AGE\s+(?:\S+\s+)??([a-z0-9.-]+)\s+(?:<none>|[\w./-]+=\S*)\s+\d+[smhdy]
+  NetworkPolicies are there ($1): of packets to or from pods that one selects (<none>: all of its namespace) those that none admits are dropped, whatever the rules of Services
 curl: \(52\) Empty reply from server
   a program took the connection of curl and ended it without an answer: packets get there and back, and what listens at the target port does not speak HTTP, or asks for TLS (https)
 ^(\S+)\s+NotReady\S*\s+\S+\s+\w+\s+v\d
