@@ -328,14 +328,16 @@ function readLastLog(pod: PodObject | undefined): string {
   return `Read why kube-proxy ends (kubectl -n ${shellWord(namespace)} logs ${shellWord(name)} --previous) and remove the cause: another restart does not help. It rewrites all rules when it runs again.`;
 }
 
-/**
- * The program that may have replaced kube-proxy: its pod is on the node, no pod of kube-proxy is in the cluster, and kube-proxy says nothing
- * on the node. Null if there is none.
- */
-export function replacementOf({api, node}: {readonly api: ApiObjects; readonly node: NodeDump}): string | null {
-  if (api.pods === null || api.pods.some(({metadata}) => runsKubeProxy(metadata))) return null;
-  if (['proxy-mode', 'healthz.json', 'metrics', 'configz.json'].some(file => node.files.includes(file))) return null;
-  if (k3sRunsKubeProxy(nodeObject(api, node.name), api) === true) return null;
+/** No pod of kube-proxy is in the cluster, and kube-proxy says nothing on the node. */
+export function lacksKubeProxy({api, node}: Pick<NodeCheckContext, 'api' | 'node'>): boolean {
+  if (api.pods === null || api.podsOf !== undefined || api.pods.some(({metadata}) => runsKubeProxy(metadata))) return false;
+  if (['proxy-mode', 'healthz.json', 'metrics', 'configz.json', kubeProxyLog].some(file => node.files.includes(file))) return false;
+  return k3sRunsKubeProxy(nodeObject(api, node.name), api) !== true;
+}
+
+/** The program that may have replaced kube-proxy: its pod is on the node. Null if there is none. */
+export function replacementOf({api, node}: Pick<NodeCheckContext, 'api' | 'node'>): string | null {
+  if (!lacksKubeProxy({api, node})) return null;
   const names = podsOnNode(api, node.name).map(({metadata}) => metadata.name);
   return replacements.find(({pod}) => names.some(name => pod.test(name)))?.program ?? null;
 }

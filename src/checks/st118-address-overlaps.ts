@@ -9,6 +9,7 @@ import {commandLine, someOf} from '../model/text.ts';
 import {check} from './catalog.ts';
 import {run, onNode} from './commands/commands.ts';
 import {knownServiceRanges, nodesInRanges, overlaps} from '../expect/cluster/service-range.ts';
+import {parseInterval} from '../parse/nftables/address-list.ts';
 import type {ApiObjects} from '../model/snapshot.ts';
 import {holdersOfClusterIPs} from './objects/local-endpoints.ts';
 
@@ -117,7 +118,17 @@ export const addressConflict = check('ST119', {
         ...run(commandLine`kubectl get nodes -o wide`),
       };
   },
-  *node({api, facts, node}) {
+  *node({api, facts, node, config}) {
+    const {value, source} = config.clusterCIDRs;
+    // Where nodes have no podCIDR, as in clouds whose pods are in the network of the nodes, that is by design.
+    const overlap = (text: string) => (own: readonly string[]) => own.some(one => overlaps(one, [parseInterval(text) ?? []].flat()));
+    const range = value.find(text => [facts.hostIPs, facts.podCIDRs].every(overlap(text)));
+    if (range !== undefined) {
+      const gist = `its address is in the range of pods ${range}`;
+      const message = `the address ${someOf(facts.hostIPs)} of ${node.name} is in ${range}, the range of pods (clusterCIDR by ${source}): a pod may get the address of a machine, and rules take nodes for pods`;
+      const remedy = 'Give the cluster a range of pods in which no machine has an address.';
+      yield {gist, variant: 'of-ranges', message, remedy, ...run(commandLine`kubectl get nodes -o wide`)};
+    }
     const owners = podsByAddress(api.pods ?? []);
     const taken = facts.addresses
       .flatMap(canonical)

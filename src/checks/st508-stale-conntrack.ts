@@ -186,7 +186,11 @@ function isStale(connection: TrackedConnection, entry: TrackedEntry, context: No
   const {port: servicePort, set} = entry.served;
   const {reply} = connection;
   const source = canonicalAddress(reply.source) ?? reply.source;
-  if (`${source} ${reply.sourcePort}` === destinationKey(connection)) return isUntranslated(source, entry, context);
+  if (`${source} ${reply.sourcePort}` === destinationKey(connection)) {
+    // What the node itself answers may be unrelated to the Service.
+    const isOther = (connection.isAnswered || connection.protocol === 'tcp') && context.facts.addresses.includes(source);
+    return !isOther && isUntranslated(entry, context);
+  }
   const {version, featureGates} = context.config;
   // kube-proxy deletes the flows to an endpoint when it removes the endpoint.
   const former = context.view.formerEndpoints(servicePort, {version: version.value, gates: featureGates.value});
@@ -194,9 +198,8 @@ function isStale(connection: TrackedConnection, entry: TrackedEntry, context: No
   return !set.endpoints.some(leadsTo) && !former.some(leadsTo);
 }
 
-/** Without an endpoint, packets are not translated. A flow to the node itself may be unrelated to the Service. */
-function isUntranslated(address: string, {served: {port, set}, isInternal}: TrackedEntry, {facts}: NodeCheckContext): boolean {
-  if (facts.addresses.includes(address)) return false;
+/** Without an endpoint, packets are not translated. */
+function isUntranslated({served: {port, set}, isInternal}: TrackedEntry, {facts}: NodeCheckContext): boolean {
   const usable = set.endpoints.filter(({ready, serving}) => ready || serving);
   const isLocalOnly = isInternal ? port.internalPolicyLocal : port.externalPolicyLocal;
   return (isLocalOnly ? usable.filter(({nodeName}) => nodeName === facts.name) : usable).length > 0;

@@ -9,7 +9,7 @@ import {symptomObservations} from './symptom-observations.ts';
 import {mendedBugs} from '../expect/patch-releases.ts';
 import {ofDetector, otherNodeName} from './promise-checks.ts';
 import {catalogRow, check, howToRestart, logFirst, restartIt} from './catalog.ts';
-import {kubeProxyTrouble, portInUse, replacementOf, troubleText} from './kube-proxy.ts';
+import {kubeProxyTrouble, lacksKubeProxy, portInUse, replacementOf, troubleText} from './kube-proxy.ts';
 
 /** A check that only reports the symptoms of its kind. */
 interface SymptomCheck {
@@ -131,11 +131,27 @@ export const symptomChecks: readonly Check[] = table.map(row => {
           const {line, ...action} = taken;
           return {...observation, ...action, message: `${message}. Of kube-proxy: its log says: ${line}`};
         }
+        if (why === null && kind === 'no-service-rules' && neverRan(context))
+          return {
+            ...observation,
+            message: `${message}: ${noPod}, and nothing shows that the node runs it as a process or ever did`,
+            gist: noPod,
+            remedy: startIt,
+          };
         return withAction(context, symptom, {...observation, message: why === null ? message : `${message}. Of kube-proxy: ${why}`});
       });
     },
   });
 });
+
+/** It leaves its chains in each table, whatever empties another. */
+function neverRan(context: NodeCheckContext): boolean {
+  const texts = ['iptables-save', 'ip6tables-save'].map(file => context.node.read(file)?.toString('latin1') ?? '');
+  return lacksKubeProxy(context) && replacementOf(context) === null && !texts.some(text => /KUBE-(?:SERVICES|PROXY)/.test(text));
+}
+
+const noPod = 'no pod of kube-proxy is in the cluster';
+const startIt = 'Start kube-proxy (kubeadm init phase addon kube-proxy), or the program that serves Services in its place.';
 
 /** A node port without rules, of which the log of kube-proxy says that another process listens there. */
 function takenPort(context: NodeCheckContext, {kind, entry, port}: Symptom) {

@@ -94,6 +94,7 @@ export type Variant =
   | 'of-pod-networks'
   | 'of-nodes'
   | 'of-machine'
+  | 'of-ranges'
   // ST207
   | 'served-without-local-endpoint'
   | 'dropped-beside-local-endpoint'

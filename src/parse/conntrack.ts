@@ -13,6 +13,7 @@ export interface TrackedConnection {
   readonly expiresIn: number;
   /** Seconds since the first packet, where the kernel notes it (nf_conntrack_timestamp). */
   readonly age: number | null;
+  readonly isAnswered: boolean;
   /** Line in the dump, from 1. */
   readonly line: number;
 }
@@ -39,7 +40,17 @@ export function* parseConntrack(text: string, protocol: string): Iterable<Tracke
     if (original === undefined || reply === undefined) continue;
     const [, expiresIn = '0', state = null] = /^[^=]*? (\d+) (?:([A-Z_]+\d?) )?src=/.exec(line) ?? [];
     const age = / delta-time=(\d+)/.exec(line)?.[1];
-    yield {protocol, original, reply, state, expiresIn: Number(expiresIn), age: age === undefined ? null : Number(age), line: number};
+    const isAnswered = !line.includes('[UNREPLIED]');
+    yield {
+      protocol,
+      original,
+      reply,
+      state,
+      expiresIn: Number(expiresIn),
+      age: age === undefined ? null : Number(age),
+      isAnswered,
+      line: number,
+    };
   }
 }
 

@@ -21,7 +21,7 @@ function ofAll({finding, others}: FindingBlock): Finding {
 }
 
 /** Findings, and the Services of their report, where these are known. */
-type Told = Pick<Report, 'findings'> & Partial<Pick<Report, 'services'>>;
+type Told = Pick<Report, 'findings'> & Partial<Pick<Report, 'services' | 'nodes'>>;
 
 type Words = (finding: Finding, block: FindingBlock, report: Told) => string;
 
@@ -136,7 +136,7 @@ const what: Readonly<Record<string, string | Words>> = {
     finding.affects === undefined
       ? finding.variant !== 'no-service-works' && finding.gist !== undefined
         ? finding.gist
-        : `no Service works${isOfAllFamilies(block, report) ? '' : ` over ${finding.family}`}, kube-proxy's rules are missing`
+        : `no Service works${isOfAllFamilies(block, report) ? '' : ` over ${finding.family}`}, ${report.nodes?.length === block.nodes.length && finding.gist?.startsWith('no pod') === true ? finding.gist : "kube-proxy's rules are missing"}`
       : `${finding.affects.length === 1 ? 'does' : `${plural(finding.affects.length, 'Service')} do`} not answer, most rules that lead to Services are missing`,
   ST401: (finding, block) =>
     finding.actual?.some(({text}) => untracked.test(text)) === true

@@ -146,6 +146,16 @@ test("a slice that is no Service's is named beside a Service without a selector 
   ]);
 });
 
+test('pods without an address, and those that ended, are said to be no endpoints, with their state', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  const status = {phase: 'Pending', containerStatuses: [{name: 'a', state: {waiting: {reason: 'ImagePullBackOff'}}}]};
+  const pod = (name: string, of: object) => ({metadata: {namespace: 'shop', name, labels: {app: 'nobody'}}, status: of});
+  const told = () => given.findings().find(({code, service}) => code === 'ST101' && service?.name === 'empty')?.message;
+  given.api(({pods}) => ({pods: [...(pods ?? []), pod('new', status), pod('old', {phase: 'Failed', podIP: '10.244.11.99'})]}));
+  expect(told()).toContain('matches new, old (ImagePullBackOff, Failed): a pod without an address is no endpoint');
+});
+
 test('pods without an address of the family of their Service are said to be so', async () => {
   const given = await scenario();
   given.leaveOutNodes();

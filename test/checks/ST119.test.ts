@@ -84,6 +84,14 @@ test.each<[string, (given: Scenario) => void, readonly (readonly unknown[])[]]>(
     [['warning', 'node-b', containing('the InternalIP 192.0.2.7 of node-b is on none of its interfaces')]],
   ],
   [
+    'an address in the range of pods is a warning',
+    given => {
+      internalIP('node-b', '10.244.200.12')(given);
+      given.file('node-b', 'addresses.json', null);
+    },
+    [['warning', 'node-b', containing('the address 10.244.200.12 of node-b is in 10.244.0.0/16, the range of pods')]],
+  ],
+  [
     'of a node whose interfaces were not read the shared address is named',
     sameAsNodeC,
     [['warning', undefined, containing('172.18.0.13 of node-b, node-c')]],
@@ -98,6 +106,14 @@ test.each<[string, (given: Scenario) => void]>([
     given => {
       internalIP('node-b', '192.0.2.7')(given);
       given.file('node-b', 'addresses.json', null);
+    },
+  ],
+  [
+    'nodes without a pod network share that of their pods by design',
+    given => {
+      internalIP('node-b', '10.244.200.12')(given);
+      given.file('node-b', 'addresses.json', null);
+      given.nodeObject('node-b', node => ({...node, spec: {}}));
     },
   ],
   ['an address of an interface that only pods use is beside one of the node', alsoInternalIP('node-b', '172.18.64.9')],

@@ -14,6 +14,23 @@ test('a node without any Service rule is one error with the number of Service po
   expect(given.newFindings()).toEqual([{...place, message: containing('table nat holds none of the rules of 34 Service ports')}]);
 });
 
+test('where no pod of kube-proxy is in the cluster, and a node shows no trace of it, that is said', async () => {
+  const given = await scenario();
+  const files = ['proxy-mode', 'healthz.json', 'metrics', 'configz.json', 'kube-proxy-config.yaml', 'ip6tables-save'];
+  for (const file of files) given.file('node-b', file, null);
+  const base = (...[table, ...chains]: readonly string[]) => [`*${table}`, ...chains.map(name => `:${name} ACCEPT [0:0]`), ''].join('\n');
+  const told = (more: string) => {
+    given.file(
+      'node-b',
+      'iptables-save',
+      `${base('filter', 'INPUT', 'FORWARD', 'OUTPUT')}${more}COMMIT\n${base('nat', 'PREROUTING', 'INPUT', 'OUTPUT', 'POSTROUTING')}COMMIT\n`,
+    );
+    return given.findings().find(({code}) => code === 'ST305')?.message;
+  };
+  expect(told('')).toMatch(/: no pod of kube-proxy is in the cluster, and nothing shows that the node runs it as a process or ever did$/);
+  expect(told(':KUBE-SERVICES - [0:0]\n')).toMatch(/no Service works on this node$/);
+});
+
 test('a flushed KUBE-SERVICES is one error, also where the chains of Services are left', async () => {
   const given = await scenario();
   const gone = given

@@ -157,8 +157,10 @@ test('stays silent for IPv4 flows to the node port of an IPv6-only Service', asy
   expect(await trackedFor({text: dualStackFlows, endpoints})).toEqual([]);
 });
 
-test('stays silent for flows to the node itself that no rule translated', async () => {
-  for (const nodePort of [30054, 30055]) expect(await trackedFor({text: ownFlows, endpoints: bothEndpoints, nodePort})).toEqual([]);
+test('of flows to a node port that no rule translated, those that nobody answers are reported', async () => {
+  const found = (nodePort: number) => trackedFor({text: ownFlows, endpoints: bothEndpoints, nodePort});
+  expect(await found(30054)).toEqual([]);
+  expect(await found(30055)).toMatchObject([{family: 'IPv4', message: containing('192.168.9.1:30055 (untranslated')}, {family: 'IPv6'}]);
 });
 
 test('stays silent for addresses of the node that serve no node ports', async () => {

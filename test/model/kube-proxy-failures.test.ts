@@ -33,6 +33,10 @@ const lines: readonly (readonly [line: string, cause: string])[] = [
     'does not let kube-proxy read',
   ],
   [
+    'E0101 00:00:00.000000 1 reflector.go:205] Failed to list *core.Endpoints: endpoints is forbidden: User "system:serviceaccount:kube-system:default" cannot list endpoints at the cluster scope',
+    'does not let kube-proxy read',
+  ],
+  [
     'E0101 00:00:00.000000       1 reflector.go:147] Failed to watch *v1.Service: Get "https://10.0.0.1:6443/api/v1/services": dial tcp 10.0.0.1:6443: connect: connection refused',
     'does not reach the API server',
   ],

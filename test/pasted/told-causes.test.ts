@@ -57,6 +57,15 @@ describe('a capture', () => {
     );
   });
 
+  test('shows full segments that are sent again on a connection that smaller ones pass', () => {
+    const full = (at: string, seq = '1:1449') => line(at, server, client, `Flags [.], seq ${seq}, ack 518`).replace(/0$/m, '1448');
+    const open = syn('01.10') + line('01.11', server, client, 'Flags [S.], seq 5, ack 7002');
+    const lost = open + full('01.20') + full('01.21', '1449:2897') + full('01.50') + full('02.10');
+    expect(answer(lost)).toMatch(/shows: 10\.244\.2\.4 sent the same 1448 bytes to 10\.244\.0\.9:41000 3 times.* MTU of pods is larger/);
+    expect(answer(lost + full('02.20', '1449:2897'))).not.toContain('MTU');
+    expect(answer(open + full('01.20') + full('01.20') + full('01.20'))).not.toContain('MTU');
+  });
+
   test('shows the endpoint that does not answer, and not the cluster IP that is translated to it, without a clock too', () => {
     const sent = (to: string, from = client) =>
       [100, 1200, 3300].map(time => `${from} > ${to}: Flags [S], seq 7001, win 64240, options [TS val ${time} ecr 0], length 0`);

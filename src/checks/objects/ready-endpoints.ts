@@ -116,10 +116,18 @@ function whyEmpty({port: {object, family}, set}: PortEntry, {api, proxy}: Cluste
   if (pods === null) return `no ${holder} holds an endpoint for it (selector ${selectorText(object)})`;
   if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
   const names = someOf(pods.map(({metadata}) => metadata.name));
-  const addresses = pods.flatMap(addressesOfPod);
-  return addresses.length > 0 && !addresses.some(address => familyOf(address) === family)
+  const addresses = pods.filter(({status}) => !/^(?:Succeeded|Failed)$/.test(status?.phase ?? '')).flatMap(addressesOfPod);
+  if (addresses.length === 0)
+    return `its selector matches ${names} (${someOf([...new Set(pods.map(stateOf))])}): a pod without an address is no endpoint`;
+  return !addresses.some(address => familyOf(address) === family)
     ? `its selector matches ${names}, none of which has an address of ${family}`
     : `its selector matches ${names}, and no ${holder} holds an endpoint of it`;
+}
+
+/** As `kubectl get pods` says it. */
+function stateOf({status}: PodObject): string {
+  const waiting = status?.containerStatuses?.flatMap(({state}) => state?.waiting?.reason ?? []) ?? [];
+  return waiting[0] ?? status?.reason ?? status?.phase ?? 'no status';
 }
 
 function isNotReady(node: NodeObject | undefined): boolean {

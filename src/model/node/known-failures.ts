@@ -136,7 +136,7 @@ const checkServer = 'Check the server in the kubeconfig of kube-proxy, and the w
 /** Of kube-proxy itself, and of the API server. */
 const otherFailures: readonly KnownFailure[] = [
   ...failures`
-is forbidden: User .* cannot (?:list|watch|get|create|patch) resource
+is forbidden: User .* cannot (?:list|watch|get|create|patch) 
   the API server does not let kube-proxy read Services, EndpointSlices or Nodes
   Bind the ClusterRole system:node-proxier to the user that the line names.
 (?:you must be root|Operation not permitted|can't open lock file.*Permission denied|Permission denied \(you must|/proc/sys/\S+: (?:read-only|permission denied))

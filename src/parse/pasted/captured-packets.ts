@@ -106,6 +106,7 @@ export function packetsOf(lines: readonly string[], tracked: string, listed: Lis
     ...meant(tellingLines, lines),
     ...untranslated(segments),
     ...unanswered(segments, listed),
+    ...tooLarge(segments),
     ...lostEchoes(lines, listed),
   ];
 }
@@ -179,6 +180,8 @@ interface Segment {
   readonly to: string;
   readonly flags: string;
   readonly seq: string;
+  /** Of the data that it carries, in bytes. */
+  readonly length: number;
   /** In seconds of the day, of this line or, where tcpdump writes two for a packet, of the one before; without a clock that of the sender. */
   readonly time: number;
 }
@@ -194,12 +197,12 @@ function segmentsOf(lines: readonly string[]): readonly Segment[] {
         ?.slice(1)
         .filter(group => group !== undefined) ?? [];
     // A request of DNS opens what its answer ends.
-    if (id !== '') return [{from, to, flags: /\.(?:53|domain)$/.test(to) ? 'S' : 'S.', seq: id, time}];
+    if (id !== '') return [{from, to, flags: /\.(?:53|domain)$/.test(to) ? 'S' : 'S.', seq: id, length: 0, time}];
     if (!line.includes(': Flags [')) return [];
     const [, sender = '', receiver = '', flags = '', seq = ''] =
       /(\S+\.[\w-]+) > (\S+\.[\w-]+): Flags \[(\S+)\](?:.*?\bseq (\d+))?/.exec(line) ?? [];
     const [, sent] = time === 0 ? (/\bTS val (\d+)/.exec(line) ?? []) : [];
-    const own = {from: sender, to: receiver, flags, seq};
+    const own = {from: sender, to: receiver, flags, seq, length: Number(/, length (\d+)/.exec(line)?.[1] ?? 0)};
     if (sent !== undefined) return [{...own, time: Number(sent) / 1000}];
     return receiver === '' ? [] : [{...own, time}];
   });
@@ -279,6 +282,21 @@ function unanswered(segments: readonly Segment[], {services}: Listed): readonly 
       };
     const text = `${start}the ${isAnswered ? 'first packets did' : 'packets do'} not arrive, or the answers are lost. The same capture on the node of ${hostOf(first.to)} shows which; through VXLAN (flannel.1), wrong checksums are one cause, which ethtool -K flannel.1 tx-checksum-ip-generic off avoids`;
     return {text, about: [server]};
+  });
+}
+
+/** A full segment is sent again and again on a connection on which smaller ones pass. */
+function tooLarge(segments: readonly Segment[]): readonly TextFact[] {
+  const full = segments.filter(({length}) => length >= 1200);
+  return [...Map.groupBy(full, ({from, to, seq}) => `${from} ${to} ${seq}`).values()].flatMap(all => {
+    const [{from = '', to = '', length = 0} = {}, ...others] = all;
+    // Copies of a packet in a capture of several interfaces are closer.
+    const again = others.filter(({time}, at) => time - (all[at]?.time ?? 0) > 0.15);
+    const isOpen = segments.some(segment => segment.from === to && segment.to === from);
+    const goesOn = full.some(other => other.from === from && other.to === to && other.time > (all.at(-1)?.time ?? 0));
+    if (again.length < minSent - 1 || !isOpen || goesOn) return [];
+    const text = `${hostOf(from)} sent the same ${length} bytes to ${hostPortOf(to)} ${again.length + 1} times, and smaller packets of the connection passed: mostly the MTU of pods is larger than what the network between nodes carries, with the tunnel of the network plugin`;
+    return [{text, about: [hostPortOf(to), hostPortOf(from)]}];
   });
 }
 
