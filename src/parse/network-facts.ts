@@ -70,6 +70,7 @@ function routeIn(fields: Fields): readonly Route[] {
   const anything = 'pref' in fields || gateway?.includes(':') ? '::/0' : '0.0.0.0/0';
   const destination = stringOf(fields['dst']) ?? '';
   const to = parseCidr(destination === 'default' ? anything : destination);
+  const from = parseCidr(stringOf(fields['from']) ?? '');
   const nexthops = fieldsIn(fields['nexthops']);
   const kind = stringOf(fields['type']) ?? 'unicast';
   const hops = (nexthops.length === 0 ? [fields] : nexthops).filter(hop => !has(hop, 'dead'));
@@ -86,7 +87,8 @@ function routeIn(fields: Fields): readonly Route[] {
         ...(has(hop, 'linkdown') ? {isDown: true} : {}),
       })),
       source: stringOf(fields['prefsrc']),
-      isConditional: 'tos' in fields || 'from' in fields,
+      isConditional: 'tos' in fields,
+      ...(from === null ? {} : {from}),
       ...('flow' in fields ? {hasRealm: true} : {}),
     },
   ];

@@ -73,9 +73,11 @@ const readers: Readonly<Partial<Record<FieldName, (packet: Packet, at: PacketAt,
     return {kind: 'address', address, isClient: address === packet.source && isAddressOfClient(packet, 'source')};
   },
   daddr: ({destination, client}) => ({kind: 'address', address: destination, isClient: client === 'destination'}),
-  sport: packet => {
+  sport: (packet, at) => {
     if (isIcmp(packet)) return none;
-    return packet.sourcePort === undefined ? unknown : {kind: 'number', value: packet.sourcePort, isClient: packet.client === 'source'};
+    const {connection, sourcePort, client} = packet;
+    if (connection?.direction === 'reply' && connection.rewritten && isBehindTranslation(at)) return number(connection.first.port);
+    return sourcePort === undefined ? unknown : {kind: 'number', value: sourcePort, isClient: client === 'source'};
   },
   dport: packet => {
     if (isIcmp(packet)) return none;
@@ -171,13 +173,17 @@ const fewestHops = 20;
 /** This program read no node before. */
 const firstDate = '2025-01-01';
 
-/** Sources are translated by POSTROUTING, after this priority. */
+/** Sources are translated by POSTROUTING and INPUT, after this priority. */
 const translationPriority = 100;
 
+function isBehindTranslation({hook, priority}: PacketAt): boolean {
+  return hook === 'egress' || ((hook === 'postrouting' || hook === 'input') && priority > translationPriority);
+}
+
 /** Null if the source is unknown that the packet has there. */
-function sourceAt({packet, hook, priority, environment}: PacketAt): Address | null {
-  const isBehind = hook === 'egress' || (hook === 'postrouting' && priority > translationPriority);
-  return isBehind || packet.masquerade ? sourceBehind(packet, environment) : packet.source;
+function sourceAt(at: PacketAt): Address | null {
+  const {packet, environment} = at;
+  return isBehindTranslation(at) || packet.masquerade ? sourceBehind(packet, environment) : packet.source;
 }
 
 function word(...words: readonly string[]): PacketValue {

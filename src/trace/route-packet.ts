@@ -110,7 +110,7 @@ function doubted({environment}: Route, routed: Packet, ends: readonly ChainResul
   return ends.map(end => {
     if (end.verdict !== 'accept') return end;
     const source = way.isKnown === undefined ? null : sourceBehind(end.packet, environment);
-    return way.isKnown !== undefined && (source === null || way.isKnown(source)) ? end : {...undecided(end, way.reason), isUnrouted: true};
+    return way.isKnown !== undefined && source !== null && way.isKnown(source) ? end : {...undecided(end, way.reason), isUnrouted: true};
   });
 }
 

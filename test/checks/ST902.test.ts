@@ -49,6 +49,14 @@ test('a dump of one table, as many paste it, is reported for the others', async 
   expect(given.newFindings()).toEqual([{...place, family: 'IPv4', message: containing('the dump holds no table filter')}]);
 });
 
+test('a table that iptables cannot show, because nft wrote into it, is told as that', async () => {
+  const given = await scenario();
+  given.rules('node-b').deleteTable('nat');
+  const shown = given.rules('node-b').toString();
+  given.file('node-b', 'iptables-save', `${shown}# Table \`nat' is incompatible, use 'nft' tool.\n`);
+  expect(given.newFindings()).toEqual([{...place, family: 'IPv4', message: containing('into which another program wrote rules with nft')}]);
+});
+
 test('the family that was read is still checked', async () => {
   const given = await scenario();
   given.file('node-b', 'ip6tables-save', null);

@@ -272,6 +272,36 @@ export const conditions: readonly Scenario[] = [
     load: [nftChain('prerouting priority 10; policy accept;', 'meta l4proto ipv6-icmp accept', 'fib saddr . mark oif missing drop')],
     ...decided,
   },
+  // Replies to the node have the address that it asked once they passed priority 100 of `input`.
+  {name: 'nft-input-behind-nat', load: [nftChain('input priority 110; policy accept;', 'ip saddr 10.244.12.0/24 drop')], ...decided},
+  {name: 'nft-input-of-cluster-ips', load: [nftChain('input priority 110; policy accept;', 'ip saddr 10.96.0.0/12 tcp sport 80 drop')]},
+  {name: 'node-mark-cleared', load: [rules('mangle', '-I POSTROUTING -s 172.18.0.11 -j MARK --set-xmark 0x0/0x4000')], ...decided},
+  {
+    name: 'endpoint-port-marked',
+    load: [rules('mangle', '-I PREROUTING -p tcp --dport 8080 -j MARK --set-xmark 0x4000/0x4000')],
+    isPurpose: true,
+  },
+  {
+    name: 'kube-services-marks-pod',
+    load: [rules('nat', '-I KUBE-SERVICES -d 10.244.11.5 -j MARK --set-xmark 0x4000/0x4000')],
+    modes: inIptables,
+  },
+  {
+    name: 'route-of-sources',
+    load: secondLinkOfClient(['ip route add 10.244.12.0/24 from 10.244.11.0/24 via 192.0.2.1 dev eth1']),
+    isIPv6Only: true,
+  },
+  {
+    name: 'second-gateway-sends-back',
+    load: [
+      ...secondLinkOfClient(
+        ['ip route add default via 192.0.2.1 dev eth1 metric 2048', 'ip route add default via 192.0.2.1 dev eth1 table 101'],
+        ['ip route replace 198.51.100.10 via 192.0.2.2 src 203.0.113.9'],
+      ),
+      sh('ip rule add iif eth1 lookup 101 pref 90'),
+    ],
+    isPurpose: true,
+  },
   {
     name: 'set-return-nomatch',
     load: [

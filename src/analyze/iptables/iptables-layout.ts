@@ -6,7 +6,7 @@ import {partition, uniqueBy} from '../../model/lists.ts';
 import type {ChainSource, Rule, Ruleset, RuleText} from '../../model/ruleset.ts';
 import type {Beside, FamilyLayout, FamilyRules} from '../analyze-family.ts';
 import {environmentOf, walkOf} from '../outcomes/environment.ts';
-import {connectionsTo, effectOfRules, namedPorts, outcomeChanges} from '../outcomes/outcome-changes.ts';
+import {connectionsTo, directProbes, effectOfRules, maxPorts, namedPorts, outcomeChanges} from '../outcomes/outcome-changes.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
 import {lostSymptom, type PlaceOnNode} from '../symptoms/lost-rules.ts';
 import {noNodePortAnswers, noServiceRules, noServiceWorks, unmasqueraded} from '../symptoms/node-symptoms.ts';
@@ -205,7 +205,11 @@ function analyzeUnexpectedRules({expected, view, rules, senders, except = new Se
   const {context} = expected;
   const inQuestion = {context, ports: expected.ports.filter(item => !except.has(item)), texts: textsOf(rules, view), senders};
   const walks = {expected: walkOf(without(view, rules)), actual: walkOf(view)};
-  const changes = outcomeChanges(connectionsTo(namedPorts(inQuestion), inQuestion), context, walks);
+  const changes = outcomeChanges(
+    [...connectionsTo(namedPorts(inQuestion), inQuestion), ...directProbes(inQuestion, maxPorts)],
+    context,
+    walks,
+  );
   // One of each Service port: what clients of a network lose on purpose is not told again of those that source ranges allow.
   const [lost, others] = partition(changes, change => change.lost);
   const ofEach = [...Map.groupBy([...lost, ...others], ({item}) => item).values()].flatMap(([first]) => first ?? []);
@@ -217,8 +221,11 @@ function analyzeUnexpectedRules({expected, view, rules, senders, except = new Se
       : `${rules.length} rules in kube-proxy's chains were not written by kube-proxy`;
   const detail = `${what}: ${text}`;
   const hit = new Set(ofEach.map(({item}) => item));
-  // Beyond those that were probed there may be more.
-  const isWhole = namedPorts(inQuestion).length === inQuestion.ports.length && hit.size < expected.ports.length;
+  // Beyond those that were probed there may be more, and rules of table filter meet replies too.
+  const isWhole =
+    rules.every(({table}) => table === 'nat') &&
+    namedPorts(inQuestion).length === inQuestion.ports.length &&
+    hit.size < expected.ports.length;
   const affects = severity !== 'info' && isWhole ? {affects: [...hit].map(({port}) => port)} : {};
   return {
     kind: 'unexpected-rule',

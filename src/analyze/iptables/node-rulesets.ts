@@ -109,6 +109,8 @@ export function whyNoTables(family: Family, ruleset: Ruleset | null): string | n
   if (ruleset === null) return `there is no ${dumpOf(family)} of it`;
   const missing = ['nat', 'filter'].filter(table => !ruleset.hasTable(table));
   if (missing.length === 0) return null;
+  const foreign = missing.find(table => ruleset.strays.some(({text}) => text.startsWith(`# Table \`${table}' is incompatible`)));
+  if (foreign !== undefined) return `iptables cannot show its table ${foreign}, into which another program wrote rules with nft`;
   return `the dump holds no table ${missing.join(' and no table ')}: it is of other tables only, or everything was flushed`;
 }
 

@@ -1,20 +1,18 @@
 import {
+  directProbes,
   effectOfRules,
+  isOfSome,
   maxPorts,
   type OutcomeChange,
   outcomeChanges,
-  type PortProbe,
   type RulesInQuestion,
 } from '../outcomes/outcome-changes.ts';
 import {baseRuleProbes} from '../outcomes/base-rule-packets.ts';
 import {parseNftName} from '../../expect/nftables/nft-names.ts';
-import {formatAddress, parseAddress} from '../../model/address.ts';
-import type {Endpoint} from '../../model/endpoint.ts';
+import {parseAddress} from '../../model/address.ts';
 import {holds} from '../../model/intervals.ts';
 import type {RuleText} from '../../model/ruleset.ts';
-import {anyPort} from '../../trace/side.ts';
-import {directProbe, whose} from '../outcomes/probes.ts';
-import {type Source, sourcesNamedIn, usualSources} from '../outcomes/sources.ts';
+import {whose} from '../outcomes/probes.ts';
 import {type NftBaseRulesCase, type NftCase, type NftPortDifference, targetsOf, withChains, withSet} from './nft-case.ts';
 import {describePathOutcome, tableWalkOf} from '../outcomes/environment.ts';
 import type {Symptom, SymptomKind} from '../symptoms/symptom.ts';
@@ -259,26 +257,6 @@ export function inQuestion(nftCase: NftCase, rules: readonly RuleText[]): RulesI
   return {context, ports, texts: textsOf(rules, nftCase), senders};
 }
 
-/** Packets that other nodes and their pods send straight to an endpoint of this one: no rule of a Service takes them first. */
-function* directProbes({ports, context, texts, senders}: RulesInQuestion): Iterable<PortProbe> {
-  const {facts, family} = context;
-  const isHere = ({nodeName, address}: Endpoint): boolean => nodeName === facts.name && !facts.addresses.includes(address);
-  const item = ports.find(({endpoints}) => endpoints.reachable.some(isHere));
-  const endpoint = item?.endpoints.reachable.find(isHere);
-  if (item === undefined || endpoint === undefined) return;
-  const [node] = senders().nodes.keys();
-  const usual = usualSources(context);
-  const sources: readonly Source[] = [
-    ...usual,
-    ...(node === undefined ? [] : [{kind: 'other-node', address: formatAddress(family, node), interface: facts.primaryInterface} as const]),
-    ...sourcesNamedIn(texts, context, senders),
-  ];
-  for (const source of sources.filter(({kind}) => kind === 'remote-pod' || kind === 'other-node')) {
-    const probe = directProbe(item.port, endpoint, source);
-    if (probe !== null) yield {item, probe: {...probe, packet: {...probe.packet, sourcePort: anyPort}}};
-  }
-}
-
 /** The rules, and those of unexpected chains that they lead to. */
 function textsOf(rules: readonly RuleText[], {expected, actual}: NftCase): readonly string[] {
   const own = new Set(expected.baseRules.map(({name}) => name));
@@ -336,15 +314,16 @@ function ofPort(
   name: string,
   base: {readonly family: Symptom['family']; readonly expected: readonly RuleText[]; readonly actual: readonly RuleText[]},
 ): Symptom {
-  const [worst] = changes;
+  const worst = changes.find(change => !isOfSome(change)) ?? changes[0];
   const port = worst?.item.port ?? null;
   if (worst === undefined) return {...base, kind: 'unexpected-rule', port, detail: `a rule in ${name}`};
   const {probe, pathOutcome, without} = worst;
   const {entry} = probe;
   if (pathOutcome.destinations.size === 0 && (pathOutcome.rejected > 0 || pathOutcome.dropped > 0) && without.destinations.size > 0) {
     const detail = `${whose(probe)} end in ${describePathOutcome(pathOutcome)}, and should reach ${describePathOutcome(without)}`;
-    return {...base, kind: 'unexpected-reject', severity: 'error', port, entry, detail};
+    return {...base, kind: 'unexpected-reject', severity: isOfSome(worst) ? 'info' : 'error', port, entry, detail};
   }
   const detail = `a rule in ${name} that kube-proxy would not have written intercepts ${whose(probe)}: they end in ${describePathOutcome(pathOutcome)}`;
-  return {...base, kind: 'unexpected-rule', severity: pathOutcome.undecided > 0 ? 'warning' : 'error', port, entry, detail};
+  const severity = isOfSome(worst) ? 'info' : pathOutcome.undecided > 0 ? 'warning' : 'error';
+  return {...base, kind: 'unexpected-rule', severity, port, entry, detail};
 }

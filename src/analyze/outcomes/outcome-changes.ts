@@ -2,11 +2,13 @@ import type {NodeContext} from '../../expect/node-context.ts';
 import type {ServedPort, Endpoint} from '../../model/endpoint.ts';
 import type {Severity} from '../../model/finding.ts';
 import {entryText} from '../../model/service-port.ts';
+import {partition, uniqueBy} from '../../model/lists.ts';
 import {once} from '../../model/once.ts';
 import {plural, someOf} from '../../model/text.ts';
 import {environmentOf, type BothWalks, describePathOutcome, hasSameEnds, isSameOutcome, type PathOutcome} from './environment.ts';
 import {
   clientsOfOtherRanges,
+  directProbe,
   type Probe,
   type ProbeInput,
   type Senders,
@@ -16,7 +18,7 @@ import {
   entryAddresses,
   packetOf,
 } from './probes.ts';
-import {type KnownSenders, sourceName, sourcesNamedIn} from './sources.ts';
+import {type KnownSenders, type Source, sourceName, sourcesNamedIn, usualSources} from './sources.ts';
 import {parseAddress, formatAddress} from '../../model/address.ts';
 import {anyPort} from '../../trace/side.ts';
 import {type AddressInterval, parseInterval, addressesIn} from '../../parse/nftables/address-list.ts';
@@ -99,6 +101,30 @@ export function connectionsTo(items: readonly ServedPort[], {context, texts, sen
     const probes = probesFor({item, context, hairpins, clients}).filter(({knownTo}) => knownTo.size === 0);
     return fromClientPort(probes, texts).map(probe => ({item, probe}));
   });
+}
+
+/** Packets that other nodes and their pods send straight to endpoints of this one, those first that rules name: no rule of a Service takes them first. */
+export function directProbes({ports, context, texts, senders}: RulesInQuestion, most = 1): readonly PortProbe[] {
+  const {facts, family} = context;
+  const isHere = ({nodeName, address}: Endpoint): boolean => nodeName === facts.name && !facts.addresses.includes(address);
+  const constants = constantsIn(texts);
+  const here = ports.flatMap(item => item.endpoints.reachable.filter(isHere).map(endpoint => ({item, endpoint})));
+  const [named, others] = partition(here, ({endpoint}) => isNamedAddress(endpoint.address, constants));
+  const tried = uniqueBy([...named, ...others], ({item}) => item).slice(0, most);
+  const [node] = senders().nodes.keys();
+  const usual = usualSources(context);
+  const sources: readonly Source[] = [
+    ...usual,
+    ...(node === undefined ? [] : [{kind: 'other-node', address: formatAddress(family, node), interface: facts.primaryInterface} as const]),
+    ...sourcesNamedIn(texts, context, senders),
+  ];
+  const elsewhere = tried.length === 0 ? [] : sources.filter(({kind}) => kind === 'remote-pod' || kind === 'other-node');
+  return tried.flatMap(({item, endpoint}) =>
+    elsewhere.flatMap(source => {
+      const probe = directProbe(item.port, endpoint, source);
+      return probe === null ? [] : [{item, probe: {...probe, packet: {...probe.packet, sourcePort: anyPort}}}];
+    }),
+  );
 }
 
 /** The packets come from a port of clients that rules ask for, where these are a share of them that clients notice; otherwise from another. */

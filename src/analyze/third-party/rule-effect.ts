@@ -322,9 +322,12 @@ function unrefused({destination, path}: ConnectionOutcome, {probe, alone, enviro
 /** What third-party rules do to a packet that is accepted: it goes elsewhere, stays without an endpoint, or has another source address. */
 function accepted(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCase: EffectCase): Effect | null {
   const {destination, path} = outcome;
-  const {probe, alone, pathOutcome} = walkedProbe;
+  const {probe, alone, pathOutcome, environment} = walkedProbe;
   const who = whose(probe);
   const thirdParty = path.filter(rule => !effectCase.isOwn(rule));
+  // What another node sent on keeps its destination.
+  const isMarked = probe.direct !== undefined && outcome.masquerade && !alone.outcomes.some(({masquerade}) => masquerade);
+  if (isMarked) return addressLost({...outcome, destination: probe.direct}, walkedProbe, effectCase);
   if (destination === null) {
     const rule = losesPackets(walkedProbe) ? interceptorOf(thirdParty) : null;
     return rule === null ? null : intercepted(rule, walkedProbe, effectCase);
@@ -342,7 +345,10 @@ function accepted(outcome: ConnectionOutcome, walkedProbe: WalkedProbe, effectCa
   const isMasqueraded = pathOutcome.destinations.get(destination)?.masquerade === true;
   if (!share.masquerade) return isMasqueraded ? addressLost(outcome, walkedProbe, effectCase) : null;
   if (isMasqueraded) return wrongAddress(outcome, walkedProbe, effectCase);
-  const rule = unmasqueraderOf(path, effectCase.isOwn, effectCase.context.mark);
+  // What the node itself sends may have that address already.
+  const end = parseAddress(splitHostPort(destination).address);
+  const given = end === null ? null : environment.masqueradeAddress?.({...probe.packet, destination: end, outInterface: null});
+  const rule = given?.text === probe.packet.source.text ? null : unmasqueraderOf(path, effectCase.isOwn, effectCase.context.mark);
   if (rule === null) return null;
   const how = setsMark(rule) ? 'changes their mark' : `intercepts them before ${effectCase.masquerading}`;
   const gist = `packets are not masqueraded, a rule of another program ${how}`;

@@ -151,6 +151,8 @@ export interface Route {
   readonly source: string | null;
   /** It depends on something that is not evaluated, such as the type of service. */
   readonly isConditional: boolean;
+  /** It is for packets of this network alone, as IPv6 has it. */
+  readonly from?: Cidr;
   /** It gives packets a realm. */
   readonly hasRealm?: true;
 }
@@ -272,7 +274,7 @@ export function routeOf(facts: NetworkFacts, destination: Address, query: RouteQ
   const rules = facts.policyRules[family];
   if (routes === null || rules === null) return unknownRoute;
   const tables = new Map<string, Found>();
-  const lookUp = (table: string): Found => heldIn(tables, table, () => inTable(routes, table, destination));
+  const lookUp = (table: string): Found => heldIn(tables, table, () => inTable(routes, table, destination, query.source));
   const lookup = {lookUp, destination, query, links: facts.links, mayBeOfVrf: mayBeOfVrf(facts, query.iif)};
   const found = byRules(rules, lookup);
   if (missingTable(facts, family) === null) return found;
@@ -417,13 +419,26 @@ function holdsNumber(range: NumberRange | null, value: number | undefined): bool
 
 type Found = {readonly kind: 'none'} | {readonly kind: 'found'; readonly prefix: number; readonly result: RouteResult};
 
-function inTable(routes: readonly Route[], table: string, {family, value}: Address): Found {
+function inTable(routes: readonly Route[], table: string, {family, value}: Address, source: Address | undefined): Found {
   const bits = bitsOf(family);
   for (const [prefix, byNetwork] of indexOf(routes).get(table) ?? []) {
-    const found = byNetwork.get(value >> BigInt(bits - prefix));
-    if (found !== undefined) return bestOf(found);
+    const found = forSource(byNetwork.get(value >> BigInt(bits - prefix)) ?? [], source);
+    if (found.length > 0) return bestOf(found);
   }
   return {kind: 'none'};
+}
+
+/**
+ * Of a network for which some sources have routes of their own: those, or none, since the kernel leaves other sources to wider networks
+ * (`fib6_node_lookup_1`); where there is no wider one, the default route takes them.
+ */
+function forSource(found: readonly Route[], source: Address | undefined): readonly Route[] {
+  if (source === undefined || found.every(({from}) => from === undefined)) return found;
+  const own = found.filter(({from}) => from !== undefined && contains(from, source));
+  const narrowest = largest(own.map(({from}) => from?.prefix ?? 0));
+  return own.length === 0
+    ? found.filter(({from, to}) => from === undefined && to.prefix === 0)
+    : own.filter(({from}) => from?.prefix === narrowest).map(({from: _, ...route}) => route);
 }
 
 /** Of the routes to one network. Of equal ones of IPv4, the kernel takes the first that it lists. */
@@ -433,7 +448,8 @@ const bestOf = once((found: readonly Route[]): Found => {
   const [first] = best;
   if (first === undefined || (first.kind === 'throw' && !first.isConditional)) return {kind: 'none'};
   const isFirstTaken = first.to.family === 'IPv4' && first.hops.every(({isDown}) => isDown !== true);
-  const result = best.some(({isConditional}) => isConditional) ? unknownRoute : common((isFirstTaken ? [first] : best).flatMap(resultsOf));
+  const isOpen = best.some(({isConditional}) => isConditional) || found.some(({from}) => from !== undefined);
+  const result = isOpen ? unknownRoute : common((isFirstTaken ? [first] : best).flatMap(resultsOf));
   return {kind: 'found', prefix: first.to.prefix, result};
 });
 

@@ -58,7 +58,8 @@ export function routedAstray(facts: NodeFacts, destination: Address, query: Rout
   if (!isAway) return null;
   // Branch interfaces of AWS send what pods of theirs send to a gateway of their own, which leads back to each pod.
   const isUsualGateway = usual.gateway !== null && isDefaultWay(withUsualRules(network), route, family);
-  if (rule !== null && rule.iif !== null && route.gateway !== null && !isUsualGateway) return null;
+  const isBack = route.dev === query.iif && !leadsToPodsHere(facts, rule, family);
+  if (rule !== null && rule.iif !== null && route.gateway !== null && !isUsualGateway && !isBack) return null;
   if (route.dev !== usual.dev || route.gateway === null || usual.gateway === null)
     return {way: `by ${route.dev}`, instead: usual.dev, rule};
   return {way: `to the gateway ${route.gateway}`, instead: `the gateway ${usual.gateway}`, rule};
@@ -176,9 +177,8 @@ export function isLoopbackDown({links}: NetworkFacts): boolean {
 /** The interfaces of pods that a route to a single pod of the node names. */
 export const linksOfPods = once((facts: NodeFacts): ReadonlySet<string> => {
   const {network, primaryInterface} = facts;
-  const isOfPod = ({to: {family, base, prefix, text}, table}: Route): boolean =>
-    table === 'main' && prefix === bitsOf(family) && isPodHere(facts, {family, value: base, text: text.replace(/\/.*/, '')});
-  const named = families.flatMap(family => (network.routes[family] ?? []).filter(isOfPod).flatMap(({hops}) => hops.map(({dev}) => dev)));
+  const isNamed = (route: Route): boolean => route.table === 'main' && isOfPod(facts, route);
+  const named = families.flatMap(family => (network.routes[family] ?? []).filter(isNamed).flatMap(({hops}) => hops.map(({dev}) => dev)));
   return new Set(named.filter(dev => dev !== null && dev !== primaryInterface && podsBehind(network, dev)) as readonly string[]);
 });
 
@@ -606,10 +606,12 @@ export function leadsToNoNode({network, primaryInterface}: NodeFacts, dev: strin
   return ports.length === 0 || (!isContainer && ports.every(({isPeerElsewhere}) => isPeerElsewhere));
 }
 
-/** Whether a node has other rules than those of nodes without policy routing; false if rules were not read. */
-export function isPolicyRouted({policyRules}: NetworkFacts, family: Family): boolean {
-  return policyRules[family]?.every(isUsualRule) === false;
+/** Whether a node has routes for some sources, or other rules than those of nodes without policy routing; false if rules were not read. */
+export function isPolicyRouted(network: NetworkFacts, family: Family): boolean {
+  return network.policyRules[family]?.every(isUsualRule) === false || hasOwnSources(network);
 }
+
+const hasOwnSources = once(({routes}: NetworkFacts): boolean => routes.IPv6?.some(({from}) => from !== undefined) === true);
 
 /** A rule that nodes without policy routing have. */
 export function isUsualRule({action}: PolicyRule): boolean {
@@ -657,6 +659,16 @@ function isByDefaultOf({routes}: NetworkFacts, rule: PolicyRule | null, address:
   return own.length > 0 && own.every(({to}) => to.prefix === 0);
 }
 
+/** Whether the table that a rule leads to has a route to a single pod of the node. */
+function leadsToPodsHere(facts: NodeFacts, rule: PolicyRule | null, family: Family): boolean {
+  const table = rule?.action.kind === 'lookup' ? rule.action.table : null;
+  return (facts.network.routes[family] ?? []).some(route => route.table === table && isOfPod(facts, route));
+}
+
+function isOfPod(facts: NodeFacts, {to: {family, base, prefix, text}}: Route): boolean {
+  return prefix === bitsOf(family) && isPodHere(facts, {family, value: base, text: text.replace(/\/.*/, '')});
+}
+
 /** Interfaces to a single other end, as those of WireGuard, need none. */
 function asksForAll({network}: NodeFacts, {dev, gateway, gateways}: Unicast): boolean {
   return (gateway ?? gateways) == null && isOfMany(network, dev);
@@ -677,7 +689,10 @@ function leadsToPods({network, primaryInterface}: NodeFacts, family: Family, {de
   return gateway !== null && usual.kind === 'unicast' && usual.gateway !== null && usual.gateway !== gateway;
 }
 
-const withUsualRules = once((network: NetworkFacts): NetworkFacts => ({...network, policyRules: of(usualRules)}));
+const withUsualRules = once((network: NetworkFacts): NetworkFacts => {
+  const {IPv4, IPv6} = network.routes;
+  return {...network, policyRules: of(usualRules), routes: {IPv4, IPv6: IPv6?.filter(({from}) => from === undefined) ?? null}};
+});
 
 function of(rules: readonly PolicyRule[]): NetworkFacts['policyRules'] {
   return Object.fromEntries(families.map(family => [family, rules])) as Record<Family, readonly PolicyRule[]>;

@@ -92,7 +92,7 @@ function atInterface(
   if (!isThere && devices?.some(canBe) === false) return [{...branch, verdict: 'accept'}];
   const results = walk();
   if (isThere) return results;
-  const where = devices?.join(' or ') ?? `the interface of chain ${name}, which the dump does not show`;
+  const where = devices?.join(' or ') ?? `the interface of chain ${name} (the dump does not show it)`;
   const reason = `whether the packet passes ${where} is not known, and chain ${name} of table ${table} does not accept it there`;
   return results.map(result => {
     const {verdict, policy, supposed} = result;

@@ -330,7 +330,7 @@ describe('an unknown part', () => {
     expect(others).toEqual([]);
     expect(end?.reason).toContain('it would lead to drop: limit rate 5/second drop');
     expect(outcomes(table('ip daddr 10.96.1.1 drop', {hook: 'ingress'}, '', 'netdev t'), sent)[0]?.reason).toContain(
-      'which the dump does not show',
+      '(the dump does not show it)',
     );
     expect(pathOutcome(table('ip daddr 10.96.1.2 drop', {hook: 'ingress'}, '', 'netdev t'))).toBe('passes');
   });
