@@ -231,6 +231,16 @@ describe('a text of commands alone', () => {
     ],
     ['a manifest', 'shop/web sends to port 80 (targetPort), and Deployment web declares 3000', maker(3000)],
     [
+      'a full map of Cilium',
+      'the map cilium_lb4_services_v2 of Cilium is full',
+      'level=error msg="Error while inserting service in LB map" error="Unable to update element for cilium_lb4_services_v2 map: argument list too long"\n',
+    ],
+    [
+      'a traceroute',
+      '10.96.5.5 is in the usual range of cluster IPs',
+      'traceroute to 10.96.5.5 (10.96.5.5), 30 hops max, 60 byte packets\n',
+    ],
+    [
       'a node of minikube',
       'the node of minikube is a container (docker): on macOS and Windows nothing of the host leads to its address 192.168.49.2',
       '| minikube | docker    | docker  | 192.168.49.2 | 8443 | v1.28.3 | Running |     1 | *      |\n',
@@ -265,6 +275,11 @@ describe('a text of commands alone', () => {
     ],
     ['a name that a Service has', unknown('frontend.shop.svc.cluster.local'), 'no such Service'],
     ['a name of another namespace', unknown('web.prod'), 'no such Service'],
+    [
+      'a server that CoreDNS asks',
+      dns('10.96.0.10').replace(/;; .*/, 'read udp 10.244.0.5:4000->192.168.1.1:53: i/o timeout'),
+      'for names',
+    ],
     ['pods of one network', runtime('10.244.1.4'), 'addresses of the bridge'],
     ['a runtime that serves one node', runtime('10.88.0.4').replace(/web-2.*/, ''), 'addresses of the bridge'],
     ['ranges of something else', ranged('podCIDRs'), 'loadBalancerSourceRanges'],

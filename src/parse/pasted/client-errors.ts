@@ -117,9 +117,9 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
     return `${headless} is headless: its name has the addresses of the pods, no rule translates its port, and a client asks them at ${port}, while their port is ${someOf([...new Set(targets.map(String))])}`;
   const here = listed.services.find(({name, clusterIPs}) => clusterIPs.includes(host) || isNameOf(host, name));
   const dns = listed.services.find(({name}) => /(?:^|[/-])(?:kube-dns|coredns)$/.test(name));
-  const isOther = here === undefined && dns?.clusterIPs.includes(host) === false;
-  if (port === 53 && isOther && ofClusters.test(host) && ![...listed.endpoints.values()].some(all => all.has(asked)))
-    return `a client asks ${asked} for names, and the cluster IP of ${dns?.name} is ${someOf(dns?.clusterIPs ?? [])}: clusterDNS of its kubelet (--cluster-dns), or the resolv.conf of its pod, names another address`;
+  const isResolver = (line: string): boolean => /^\s*(?:nameserver|Server:)\s/.test(line) && line.split(/\s+/).includes(host);
+  if (port === 53 && here === undefined && dns?.clusterIPs.includes(host) === false && ofClusters.test(host) && lines.some(isResolver))
+    return `a client asks ${asked} for names, and the cluster IP of ${dns.name} is ${someOf(dns.clusterIPs)}: clusterDNS of its kubelet (--cluster-dns), or the resolv.conf of its pod, names another address. A node itself asks other servers, which know no Service`;
   if (here !== undefined && !here.ports.some(each => each.port === port))
     return `a client asks for ${asked}, and ${here.name} has ${someOf(here.ports.map(each => `${each.protocol} ${each.port}`))} alone: no rule serves another port of its cluster IP`;
   if (here !== undefined)

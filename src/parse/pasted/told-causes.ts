@@ -63,6 +63,10 @@ daemonsets\S* "(kube-proxy)" not found
   the node of minikube is a container ($1): on macOS and Windows nothing of the host leads to its address $2. minikube service NAME --url, minikube tunnel or kubectl port-forward do
 POD-SELECTOR\s+AGE\s+(?:\S+\s+)??([a-z0-9.-]+)\s+(?:<none>|[\w./-]+=\S*)\s+\d+[smhdy]
   NetworkPolicies are there ($1): of packets to or from pods that one selects (<none>: all of its namespace) those that none admits are dropped, whatever the rules of Services
+\b(cilium_lb\w+) map\b.*\b(?:map is full|[Aa]rgument list too long)
+  the map $1 of Cilium is full, so that its agent programs no further Service or endpoint on this node: bpf.lbMapMax (bpf-lb-map-max) must be larger
+\btrace(?:route|path)6? to (10\.(?:96|43)\.\d+\.\d+)\b
+  $1 is in the usual range of cluster IPs, which no host has: rules translate packets to the ports of a Service alone, and those of traceroute leave by the default route. curl to a port shows whether the Service answers
 curl: \(52\) Empty reply from server
   a program took the connection of curl and ended it without an answer: packets get there and back, and what listens at the target port does not speak HTTP, or asks for TLS (https)
 ^(\S+)\s+NotReady\S*\s+\S+\s+\w+\s+v\d
