@@ -19,7 +19,7 @@ const ofApi = /\/(?:cilium\/analyze-cilium|promise\/promise-breaches|packet-in-m
  * lists of what others ask.
  */
 const checksOfApi =
-  /\/(?:iptables\/service-port\/(?:analyze-port|endpoint-change)|nftables\/service-port\/analyze-nft-port|ipvs\/analyze-ipvs-port|expect\/cluster\/(?:categorize-endpoints|endpoint-sets)|checks\/(?:objects\/[\w-]+|kernel\/(?:st61[1-4]-[\w-]+|facts-checks)|st11[89]-[\w-]+|promise-checks|traffic-checks))\.ts$/;
+  /\/(?:iptables\/service-port\/(?:analyze-port|endpoint-change)|nftables\/service-port\/analyze-nft-port|ipvs\/analyze-ipvs-port|analyze\/outcomes\/unserved-addresses|expect\/(?:cluster\/(?:categorize-endpoints|endpoint-sets)|nftables\/overlong-names)|checks\/(?:objects\/[\w-]+|kernel\/(?:st61[1-4]-[\w-]+|facts-checks)|st11[89]-[\w-]+|promise-checks|traffic-checks))\.ts$/;
 
 function codesIn(path: string): string {
   const text = readFileSync(path, 'utf8');

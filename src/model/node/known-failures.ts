@@ -225,6 +225,9 @@ export const lesserFailures: readonly KnownFailure[] = [
 missing br-netfilter module or unset (?:sysctl )?br-nf-call-iptables
   what pods on one bridge send to each other skips the rules: a pod does not reach a cluster IP by an endpoint on its own node
   Load br_netfilter on the node and set net.bridge.bridge-nf-call-iptables to 1, in /etc/modules-load.d and /etc/sysctl.d too.
+unknown proxy mode, assuming iptables
+  the mode in its configuration is none that it knows (misspelled, with a space, or of a newer version), and it runs in iptables mode
+  Correct mode (--proxy-mode): iptables, ipvs or nftables.
 (?:Failed to unbind service|unbind address: \S+ from interface)
   what it wants to remove from kube-ipvs0 is gone already, or is the address that the kernel gave it: no packet is affected
   ${otherCause}

@@ -168,8 +168,9 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
   const nodePorts = all.filter(({nodePort}) => nodePort !== null);
   if (own === undefined && !(isOwn && other !== undefined) && isNodePort(port) && nodePorts.length > 0)
     return `kubectl lists no node port ${port}, and ${someOf(nodePorts.map(each => `${each.nodePort} (${each.name}, port ${each.port})`))}`;
-  if (own === undefined)
-    return isOwn && other !== undefined ? `${port} is the port of ${other.name} at its cluster IP: at nodes it is ${other.nodePort}` : [];
+  if (own === undefined && other !== undefined && !isOfBalancer(host, lines) && (isOwn || /refused/i.test(why)))
+    return `${port} is the port of ${other.name} at its cluster IP: at nodes${isOwn ? '' : `, where ${host} is one,`} it is ${other.nodePort}`;
+  if (own === undefined) return [];
   const what = `${port} is the node port of ${own.name}`;
   if (isOfBalancer(host, lines))
     return `${what}, asked at a load-balancer address: ${host} has the ports of the Service itself, and node ports are served at the addresses of nodes, unless it is one of these`;
