@@ -292,6 +292,12 @@ export const conditions: readonly Scenario[] = [
     isIPv6Only: true,
   },
   {
+    name: 'default-route-of-sources',
+    load: [sh('ip route add default from 172.18.0.0/16 via 172.18.0.1 dev eth0; ip route del default via 172.18.0.1 from ::/0')],
+    isIPv6Only: true,
+    isPurpose: true,
+  },
+  {
     name: 'second-gateway-sends-back',
     load: [
       ...secondLinkOfClient(

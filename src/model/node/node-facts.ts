@@ -430,10 +430,11 @@ function inTable(routes: readonly Route[], table: string, {family, value}: Addre
 
 /**
  * Of a network for which some sources have routes of their own: those, or none, since the kernel leaves other sources to wider networks
- * (`fib6_node_lookup_1`); where there is no wider one, the default route takes them.
+ * (`fib6_node_lookup_1`); where there is no wider one, the default route takes them. A process without a source gets one and asks again
+ * (`ip6_dst_lookup_tail`).
  */
 function forSource(found: readonly Route[], source: Address | undefined): readonly Route[] {
-  if (source === undefined || found.every(({from}) => from === undefined)) return found;
+  if (source === undefined || source.value === 0n || found.every(({from}) => from === undefined)) return found;
   const own = found.filter(({from}) => from !== undefined && contains(from, source));
   const narrowest = largest(own.map(({from}) => from?.prefix ?? 0));
   return own.length === 0
