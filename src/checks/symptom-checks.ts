@@ -135,6 +135,7 @@ export const symptomChecks: readonly Check[] = table.map(row => {
           return {
             ...observation,
             message: `${message}: ${noPod}, and nothing shows that the node runs it as a process or ever did`,
+            variant: 'never-ran',
             gist: noPod,
             remedy: startIt,
           };

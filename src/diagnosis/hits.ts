@@ -62,7 +62,7 @@ function isOfOtherRules({code, senders, share}: Finding): boolean {
   return senders !== undefined && share !== undefined && ['ST213', 'ST303', 'ST401', 'ST402'].includes(code);
 }
 
-const affectsAll: ReadonlySet<Variant> = new Set(['no-service-works', 'forwards-nothing']);
+const affectsAll: ReadonlySet<Variant> = new Set(['no-service-works', 'never-ran', 'forwards-nothing']);
 
 /** A pod that the Service sends back to itself gets no reply. */
 function isOfItself({variant, endpoint, endpoints, pod}: Finding): boolean {

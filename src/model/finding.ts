@@ -118,6 +118,7 @@ export type Variant =
   // ST216
   | 'misnamed-chain'
   // ST301, ST305: no Service works for pods at least, or for the node itself alone, or those without endpoints do not refuse.
+  | 'never-ran'
   | 'no-service-works'
   | 'no-service-works-for-node'
   | 'addresses-not-accepted'

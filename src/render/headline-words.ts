@@ -132,12 +132,14 @@ const what: Readonly<Record<string, string | Words>> = {
     affects === undefined || affects.length < 2
       ? 'node ports do not work'
       : `node ports of ${plural(affects.length, 'Service')} do not work`,
-  ST305: (finding, block, report) =>
-    finding.affects === undefined
-      ? finding.variant !== 'no-service-works' && finding.gist !== undefined
-        ? finding.gist
-        : `no Service works${isOfAllFamilies(block, report) ? '' : ` over ${finding.family}`}, ${report.nodes?.length === block.nodes.length && finding.gist?.startsWith('no pod') === true ? finding.gist : "kube-proxy's rules are missing"}`
-      : `${finding.affects.length === 1 ? 'does' : `${plural(finding.affects.length, 'Service')} do`} not answer, most rules that lead to Services are missing`,
+  ST305: (finding, block, report) => {
+    const {affects, variant, gist, family} = finding;
+    if (affects !== undefined)
+      return `${affects.length === 1 ? 'does' : `${plural(affects.length, 'Service')} do`} not answer, most rules that lead to Services are missing`;
+    if (variant === undefined && gist !== undefined) return gist;
+    const ofCluster = variant === 'never-ran' && report.nodes?.length === block.nodes.length ? gist : undefined;
+    return `no Service works${isOfAllFamilies(block, report) ? '' : ` over ${family}`}, ${ofCluster ?? "kube-proxy's rules are missing"}`;
+  },
   ST401: (finding, block) =>
     finding.actual?.some(({text}) => untracked.test(text)) === true
       ? `packets${from(block)}${where(finding, block)} are exempt from connection tracking, and reach no endpoint`

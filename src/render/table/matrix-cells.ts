@@ -335,7 +335,12 @@ function isOfEachService({code, variant}: Finding): boolean {
   return code === 'ST305' || (variant !== undefined && ofAllServices.has(variant));
 }
 
-const ofAllServices: ReadonlySet<Variant> = new Set(['no-service-works', 'no-service-works-for-node', 'addresses-not-accepted']);
+const ofAllServices: ReadonlySet<Variant> = new Set([
+  'no-service-works',
+  'never-ran',
+  'no-service-works-for-node',
+  'addresses-not-accepted',
+]);
 
 interface NodeTitle {
   /** For the head of the column. */
