@@ -134,7 +134,7 @@ export const symptomChecks: readonly Check[] = table.map(row => {
         if (why === null && kind === 'no-service-rules' && neverRan(context))
           return {
             ...observation,
-            message: `${message}: ${noPod}, and nothing shows that the node runs it as a process or ever did`,
+            message: `${message}: ${noPod}, nor a trace of it on the node`,
             variant: 'never-ran',
             gist: noPod,
             remedy: startIt,
@@ -152,7 +152,7 @@ function neverRan(context: NodeCheckContext): boolean {
 }
 
 const noPod = 'no pod of kube-proxy is in the cluster';
-const startIt = 'Start kube-proxy (kubeadm init phase addon kube-proxy), or the program that serves Services in its place.';
+const startIt = 'Start kube-proxy (kubeadm init phase addon kube-proxy), or what serves Services in its place.';
 
 /** A node port without rules, of which the log of kube-proxy says that another process listens there. */
 function takenPort(context: NodeCheckContext, {kind, entry, port}: Symptom) {

@@ -78,6 +78,28 @@ test('Endpoints that the controller wrote a moment before the slices, and those 
   expect(given.newFindings()).toEqual([]);
 });
 
+test('a copy of Endpoints that was made while a Service had no selector is reported, as nobody updates it', async () => {
+  const given = await scenario();
+  given.leaveOutNodes();
+  const labels = {'endpointslice.kubernetes.io/managed-by': 'endpointslicemirroring-controller.k8s.io'};
+  const copied = (service: string) =>
+    given.api(({endpointSlices}) => ({
+      endpointSlices: (endpointSlices ?? []).map(({metadata, ...each}) => ({
+        ...each,
+        metadata: {
+          ...metadata,
+          labels: {...metadata.labels, ...(metadata.labels?.['kubernetes.io/service-name'] === service ? labels : {})},
+        },
+      })),
+    }));
+  copied('manual');
+  expect(given.newFindings()).toEqual([]);
+  copied('nodal');
+  expect(given.newFindings()).toMatchObject([
+    {code: 'ST103', message: containing('shop/nodal has a selector', 'no controller updates that')},
+  ]);
+});
+
 function endpointsOf(name: string, addresses: readonly EndpointAddress[]): EndpointsObject {
   return {metadata: {namespace: 'shop', name}, subsets: [{addresses, ports: [{name: 'http', port: 8080, protocol: 'TCP'}]}]};
 }

@@ -133,6 +133,15 @@ describe('in IPVS mode', () => {
     expect(said(list('10.244.1.9:2049,10.244.2.5:2049') + heading + reals(3))).not.toContain(' at 10.244.2.5');
   });
 
+  test('connections that ended lately at a real server of weight 0 are told, where they are many', () => {
+    const reals = (ended: number) =>
+      `TCP  10.96.1.1:80 rr\n  -> 10.244.2.5:80                Masq    0      10         ${ended}\n  -> 10.244.1.9:80                Masq    1      0          243\n`;
+    expect(said(heading + reals(14_048))).toContain(
+      '10.244.2.5:80 has the weight 0, its endpoint is about to go, and 14048 connections ended',
+    );
+    expect(said(heading + reals(40))).not.toContain('has the weight 0');
+  });
+
   test('a virtual server that was asked for and has no real server refuses connections', () => {
     const one = (command: string) => `# ${command}\n${heading.replace(/^.*\n.*\n/, '')}TCP  10.96.1.1:80 rr\n`;
     expect(said(one('ipvsadm -Ln -t 10.96.1.1:80'))).toContain(

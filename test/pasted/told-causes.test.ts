@@ -667,6 +667,7 @@ test('a client that gets no answer from a cluster IP is told who reaches it, and
     );
   expect(asked('Operation timed out')).toContain('10.96.8.8:80 is the cluster IP of web, which nodes and pods alone reach');
   expect(asked('Connection refused')).not.toContain('alone reach');
+  expect(asked('No route to host')).toContain('10.96.8.8:80 is the cluster IP of web, and "no route to host" is the answer of a firewall');
   expect(answer('Mar 10 17:45:10 w1 kube-proxy[22884]: E0310 17:45:10.260208   22884 proxier.go:7...\n')).toContain(
     'has lines of a log of kube-proxy. The line is shortened',
   );

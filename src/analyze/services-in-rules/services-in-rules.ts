@@ -327,15 +327,17 @@ function silentServers(lines: readonly string[]): readonly string[] {
   });
 }
 
-/** Connections that stay at real servers of weight 0, where kubectl lists another one of the virtual server and not this. */
+/** Connections that stay at real servers of weight 0, where kubectl lists another one of the virtual server and not this, or many ended lately. */
 function stuckConnections(text: string, {endpoints, ready}: Listed): readonly string[] {
   const lists = [...endpoints].flatMap(([name, list]) => (ready.has(name) ? [list] : []));
-  if (lists.length === 0) return [];
   const stats = parseIpvsadmStats(text);
   return parseIpvsadm(text).servers.flatMap(server => {
     const list = lists.find(own => server.realServers.some(({hostPort}) => own.has(hostPort)));
     return server.realServers.flatMap(({hostPort, weight}) => {
-      const open = stats.get(serverKey(server))?.get(hostPort)?.open ?? 0;
+      const {open: ofNow, closing} = stats.get(serverKey(server))?.get(hostPort) ?? {};
+      const open = ofNow ?? 0;
+      if (lists.length === 0 && weight === 0 && (closing ?? 0) >= 100)
+        return `${hostPort} has the weight 0, its endpoint is about to go, and ${closing} connections ended lately: clients that use their ports again are sent there even when the pod is gone, unless net.ipv4.vs.conn_reuse_mode is 1`;
       return list === undefined || list.has(hostPort) || weight > 0 || open === 0
         ? []
         : `${plural(open, 'connection')} to ${joinHostPort(server.address, server.port)} ${open === 1 ? 'stays' : 'stay'} at ${hostPort}, which is none of the endpoints that kubectl lists (${someOf([...list])}): a real server of weight 0 keeps them until they end`;

@@ -117,17 +117,12 @@ function whyEmpty({port: {object, family}, set}: PortEntry, {api, proxy}: Cluste
   if (pods.length === 0) return `its selector ${selectorText(object)} matches no pod`;
   const names = someOf(pods.map(({metadata}) => metadata.name));
   const addresses = pods.filter(({status}) => !/^(?:Succeeded|Failed)$/.test(status?.phase ?? '')).flatMap(addressesOfPod);
+  const states = pods.map(({status}) => status?.containerStatuses?.[0]?.state?.waiting?.reason ?? status?.reason ?? status?.phase ?? '?');
   if (addresses.length === 0)
-    return `its selector matches ${names} (${someOf([...new Set(pods.map(stateOf))])}): a pod without an address is no endpoint`;
+    return `its selector matches ${names} (${someOf([...new Set(states)])}): a pod without an address is no endpoint`;
   return !addresses.some(address => familyOf(address) === family)
     ? `its selector matches ${names}, none of which has an address of ${family}`
     : `its selector matches ${names}, and no ${holder} holds an endpoint of it`;
-}
-
-/** As `kubectl get pods` says it. */
-function stateOf({status}: PodObject): string {
-  const waiting = status?.containerStatuses?.flatMap(({state}) => state?.waiting?.reason ?? []) ?? [];
-  return waiting[0] ?? status?.reason ?? status?.phase ?? 'no status';
 }
 
 function isNotReady(node: NodeObject | undefined): boolean {
@@ -256,6 +251,12 @@ export const duplicateEndpoint = check('ST103', {
       }
     }
     for (const object of context.services) {
+      const copies = hasSelector(object) ? context.view.slicesOf(namespacedName(object.metadata), context.proxy).filter(isMirrored) : [];
+      if (copies.length > 0) {
+        const message = `${namespacedName(object.metadata)} has a selector, and ${someOf(copies.map(({metadata}) => metadata.name ?? ''))} holds what its Endpoints had while it had none: no controller updates that any more (kubernetes#91072), and its addresses get connections`;
+        const gist = 'former Endpoints, which nobody updates, get connections';
+        yield {service: nameOf(object), message, gist, remedy: 'Delete that EndpointSlice.', ...showSlices(nameOf(object), 'labels')};
+      }
       const added = addedByHand(object, context);
       if (added.length > 0) {
         const message = `${namespacedName(object.metadata)}: its Endpoints object has ${someOf(added)} without a pod, and no EndpointSlice has ${added.length === 1 ? 'it' : 'them'}: kube-proxy reads slices, and sends nothing there`;
@@ -267,6 +268,11 @@ export const duplicateEndpoint = check('ST103', {
     }
   },
 });
+
+/** Of a Service without a selector. */
+function isMirrored({metadata: {labels}}: EndpointSliceObject): boolean {
+  return labels?.['endpointslice.kubernetes.io/managed-by'] === 'endpointslicemirroring-controller.k8s.io';
+}
 
 /** The controller writes Endpoints and slices of a Service with a selector, and each address with its pod. Without any slice, ST101 says it. */
 function addedByHand(object: ServiceObject, context: ClusterContext): readonly string[] {

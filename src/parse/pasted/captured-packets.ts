@@ -295,7 +295,7 @@ function tooLarge(segments: readonly Segment[]): readonly TextFact[] {
     const isOpen = segments.some(segment => segment.from === to && segment.to === from);
     const goesOn = full.some(other => other.from === from && other.to === to && other.time > (all.at(-1)?.time ?? 0));
     if (again.length < minSent - 1 || !isOpen || goesOn) return [];
-    const text = `${hostOf(from)} sent the same ${length} bytes to ${hostPortOf(to)} ${again.length + 1} times, and smaller packets of the connection passed: mostly the MTU of pods is larger than what the network between nodes carries, with the tunnel of the network plugin`;
+    const text = `${hostOf(from)} sent the same ${length} bytes to ${hostPortOf(to)} ${again.length + 1} times, and smaller packets of the connection passed: mostly the MTU of pods is larger than what the network between nodes carries`;
     return [{text, about: [hostPortOf(to), hostPortOf(from)]}];
   });
 }

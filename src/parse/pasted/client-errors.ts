@@ -122,6 +122,8 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
     return `a client asks ${asked} for names, and the cluster IP of ${dns.name} is ${someOf(dns.clusterIPs)}: clusterDNS of its kubelet (--cluster-dns), or the resolv.conf of its pod, names another address. A node itself asks other servers, which know no Service`;
   if (here !== undefined && !here.ports.some(each => each.port === port))
     return `a client asks for ${asked}, and ${here.name} has ${someOf(here.ports.map(each => `${each.protocol} ${each.port}`))} alone: no rule serves another port of its cluster IP`;
+  if (here !== undefined && /no route to host$/i.test(why))
+    return noRoute(`${asked} is the cluster IP of ${here.name}`, 'the node of its endpoint');
   if (here !== undefined)
     return /time|no route/i.test(why)
       ? lines.some(line => /\bexec\b/.test(line) && line.includes(host))
@@ -180,13 +182,16 @@ function ofServices(error: ClientError, lines: readonly string[], listed: Listed
     return listed.empty.has(own.name)
       ? []
       : `${what}, asked at ${host}: in iptables mode the node answers there too, unless the Service has no ready endpoint, or no program listens at its target port (kubectl get endpoints); ${atLoopback}`;
-  if (/no route/i.test(why))
-    return `${what}, and "no route to host" is the answer of a firewall on ${host} or before it (REJECT with icmp-host-prohibited, as firewalld and iptables-services write it), or no host has the address: rules of INPUT and FORWARD there must accept what comes for it`;
+  if (/no route/i.test(why)) return noRoute(what, host);
   if (/time/i.test(why) && new Set(nodePorts.map(({name}) => name)).size === 1 && lines.some(line => ofLocalPolicy.test(line)))
     return `${what}, whose external traffic policy is Local: a node without a ready endpoint of it drops what comes there. kubectl get pods -o wide shows which nodes have one`;
   return /time/i.test(why)
     ? `${what}, and packets to ${host} or the answers are lost: by a firewall before the node, or by its rules, which iptables-save of this node shows`
     : ofName(what, own.name);
+}
+
+function noRoute(what: string, host: string): string {
+  return `${what}, and "no route to host" is the answer of a firewall on ${host} or before it (REJECT with icmp-host-prohibited, as firewalld and iptables-services write it), or no host has the address: rules of INPUT and FORWARD there must accept what comes for it`;
 }
 
 /** Private addresses; others may be servers outside of the cluster. */
