@@ -9,7 +9,7 @@ import type {IpSet} from '../../parse/ipvs/ipset-save.ts';
 import {missingHook, textsOf, withRules} from '../iptables/chain-texts.ts';
 import {isBeyondTruncation} from '../iptables/node-rulesets.ts';
 import {type BaseRuleChange, baseRuleChanges} from '../outcomes/base-rule-packets.ts';
-import {walkOf} from '../outcomes/environment.ts';
+import {type Walk, walkOf} from '../outcomes/environment.ts';
 import type {KnownSenders} from '../outcomes/sources.ts';
 import {unmasqueraded, withEffect} from '../symptoms/node-symptoms.ts';
 import {evidenceOf, residualGroups} from '../symptoms/port-symptoms.ts';
@@ -30,11 +30,11 @@ export function analyzeIpvsBaseRules(baseRulesCase: IpvsBaseRulesCase): readonly
   const baseRules = baseRuleSource(expected);
   const changes = baseRuleChanges(
     {context: expected.context, ports: expected.ports, shape: ipvsShapeOf, texts, senders},
-    walkOf(baseRules),
+    fromItself(walkOf(baseRules)),
     sides.expected.environment,
   );
   const harmOf: HarmOf = other => {
-    const harms = Map.groupBy(changes(walkOf(other)), harm);
+    const harms = Map.groupBy(changes(fromItself(walkOf(other))), harm);
     const kind = order.find(one => harms.has(one)) ?? 'none';
     harms.delete('none');
     // One of each shape was walked.
@@ -303,6 +303,14 @@ function ipvsShapeOf({port, endpoints, all}: ServedPort): string {
 
 const order: readonly BaseRuleHarm[] = ['refuses', 'admits', 'keeps-source', 'masquerades', 'exposes'];
 
+/** The kernel takes an address of the node as the source of what the node sends to it, and kube-ipvs0 has those of Services. */
+function fromItself(walk: Walk): Walk {
+  return (packet, environment) => {
+    const isToItself = packet.origin === 'node' && environment.isLocal(packet.destination) === true;
+    return walk(isToItself ? {...packet, source: packet.destination} : packet, environment);
+  };
+}
+
 function harm({item, probe, before: should, after: does}: BaseRuleChange): BaseRuleHarm {
   if (probe === undefined) return should.rejected > 0 ? 'exposes' : 'none';
   if (should.destinations.size === 0) return does.destinations.size > 0 ? 'admits' : 'none';
@@ -310,6 +318,8 @@ function harm({item, probe, before: should, after: does}: BaseRuleChange): BaseR
   const lost = [...should.destinations].some(([destination, share]) => share.masquerade && !does.destinations.get(destination)?.masquerade);
   // An endpoint on a node that is not known connects by the rules of its own node.
   const isFromHere = (probe.endpoint?.nodeName ?? null) !== null;
-  const needed = isFromHere || (probe.entry.kind !== 'clusterIP' && item?.port.externalPolicyLocal !== true);
+  // What the node itself sends has the cluster IP as its source, which every other node has too.
+  const isOfNode = probe.entry.kind === 'clusterIP' ? probe.source.kind === 'node' : item?.port.externalPolicyLocal !== true;
+  const needed = isFromHere || isOfNode;
   return lost && needed ? 'keeps-source' : 'masquerades';
 }

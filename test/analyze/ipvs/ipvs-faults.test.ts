@@ -290,7 +290,7 @@ describe('the base rules of iptables', () => {
     [['-A KUBE-MARK-MASQ'], 'ST302', 'error'],
     [['-A KUBE-POSTROUTING', 'requiring SNAT'], 'ST302', 'error'],
     [['-A KUBE-POSTROUTING', 'hairpin'], 'ST211', 'error'],
-    [['-A KUBE-SERVICES', 'KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ'], 'ST211', 'warning'],
+    [['-A KUBE-SERVICES', 'KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ'], 'ST211', 'error'],
     [['-A KUBE-SERVICES', 'addrtype --dst-type LOCAL -j KUBE-NODE-PORT'], 'ST211', 'error'],
     [['-A KUBE-SOURCE-RANGES-FIREWALL', '-j DROP'], 'ST210', 'error'],
     [['-A KUBE-SOURCE-RANGES-FIREWALL', '-j RETURN'], 'ST210', 'error'],
@@ -302,6 +302,22 @@ describe('the base rules of iptables', () => {
   ])('without %j is %s', async (words, code, severity) => {
     const found = await broken(given => given.rules(node).delete(...words));
     expect(found.map(finding => [finding.code, finding.severity])).toEqual([[code, severity]]);
+  });
+
+  test('without clusterCIDR are right, and lose what the node itself sends without the rule for its packets', async () => {
+    const found = (isWhole: boolean) =>
+      broken(given => {
+        for (const [file, setting] of [
+          ['configz.json', /(?<="(?:clusterCIDR|detectLocal)":")[^"]*/g],
+          ['kube-proxy-config.yaml', /^clusterCIDR:.*$/gm],
+        ] as const)
+          given.file(node, file, given.rules(node, file).toString().replace(setting, ''));
+        const words = ['-A KUBE-SERVICES', 'KUBE-CLUSTER-IP dst,dst -j KUBE-MARK-MASQ'];
+        given.rules(node).replace(words, / ! -s \S+(.*)dst,dst/, '$1src,dst');
+        if (!isWhole) given.rules(node).delete('-A KUBE-SERVICES', 'src,dst -j KUBE-MARK-MASQ');
+      });
+    expect(await found(true)).toEqual([]);
+    expect((await found(false)).map(({code, severity}) => [code, severity])).toEqual([['ST211', 'error']]);
   });
 
   test('with a rule that opens the ports of the node at the address of one Service are a warning', async () => {
