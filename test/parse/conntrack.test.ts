@@ -10,7 +10,7 @@ test('a capture is read line by line', () => {
     protocol: 'tcp',
     original: {source: '127.0.0.1', destination: '127.0.0.1', sourcePort: 32850, destinationPort: 10249},
     reply: {source: '127.0.0.1', destination: '127.0.0.1', sourcePort: 10249, destinationPort: 32850},
-    ...{state: 'TIME_WAIT', expiresIn: 106, age: null, line: 1},
+    ...{state: 'TIME_WAIT', expiresIn: 106, age: null, isAnswered: true, line: 1},
   });
   expect([...parseConntrack(text, 'udp')]).toEqual([]);
 });
@@ -28,6 +28,7 @@ test('a translated connection has its endpoint in the reply tuple', () => {
       reply: {source: '10.244.2.7', sourcePort: 53},
       expiresIn: 29,
       state: null,
+      isAnswered: false,
       line: 1,
     },
     {original: {destination: '10.96.0.10', destinationPort: 53}, reply: {source: '10.244.2.8', sourcePort: 53}, line: 3},

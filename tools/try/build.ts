@@ -105,10 +105,16 @@ Nothing leaves this page: the browser forbids it to connect to anything, and it 
 `.html;
 }
 
-/** Line by line, since a value of HTML is one line. */
+/** Line by line, since a value of HTML is one line. What several licenses say in the same words stands once. */
 function licenses(metafile: Metafile): Html {
   const text = thirdPartyLicenses(bundledPackages(metafile)).replaceAll('-'.repeat(80), '---');
-  return made(text.split('\n').map(markup).join('\n'));
+  const seen = new Set<string>();
+  const paragraphs = text.split('\n\n').map(paragraph => {
+    if (paragraph.length > 200 && seen.has(paragraph)) return '(as above)';
+    seen.add(paragraph);
+    return paragraph;
+  });
+  return made(paragraphs.join('\n\n').split('\n').map(markup).join('\n'));
 }
 
 /** Some Services of one namespace: the page has less than a megabyte. */
