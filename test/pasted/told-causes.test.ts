@@ -41,6 +41,8 @@ describe('a capture', () => {
     // Health checks of load balancers reset what is answered.
     expect(answer(reset)).not.toMatch(shows);
     expect(answer(reset + syn('02.11').replace('seq 7001', 'seq 9001'))).not.toMatch(shows);
+    // Its answer had come.
+    expect(answer(reset + syn('02.11'))).not.toContain('sent the same SYN');
   });
 
   test('shows what is refused, too large, or has a wrong checksum in VXLAN', () => {

@@ -263,6 +263,9 @@ function unanswered(segments: readonly Segment[], {services}: Listed): readonly 
         about: [server],
       };
     const last = sent.at(-1)?.time ?? 0;
+    // A client that resets in between had an answer: it sends the SYN once more for that reason.
+    if (segments.some(({flags, from, to, time}) => flags.startsWith('R') && from === first.from && to === first.to && time < last))
+      return [];
     const isAnswered = answers.some(({flags, time}) => flags === 'S.' && time >= last && time - last < minPause);
     const isName = /\.(?:53|domain)$/.test(first.to);
     if (isName && answers.length > 0) return [];
