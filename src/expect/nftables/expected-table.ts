@@ -32,7 +32,6 @@ export class ExpectedTable implements NftTableSource {
   readonly #chains = new Map<string, NftChain>();
   readonly #sets = new Map<string, NftSet>();
   #owners: Owners | null = null;
-  #last: {readonly item: NftPort; readonly objects: PortObjects} | null = null;
   #elements: ReadonlyMap<string, readonly SharedElement[]> | null = null;
   readonly #actualValue: ExpectedTableInput['actualValue'];
 
@@ -48,10 +47,8 @@ export class ExpectedTable implements NftTableSource {
     this.baseChains = this.baseRules.flatMap(({name, base}) => (base === null ? [] : (this.#chains.get(name) ?? [])));
   }
 
-  /** Those of the port that was asked for last are kept: what is asked of one in turn needs the texts of its rules once. */
   objectsOf(item: NftPort): PortObjects {
-    if (this.#last?.item !== item) this.#last = {item, objects: new PortObjects(nftPlan(item, this.context))};
-    return this.#last.objects;
+    return new PortObjects(nftPlan(item, this.context));
   }
 
   /** The Service port with this part in its names; see `PortNames.base`. */

@@ -87,7 +87,7 @@ export function connectionIn(
   const told = fault ?? flows[0];
   if (told === undefined) return null;
   const way = !told.isTranslated
-    ? `no rule translated ${told.to.split(' ')[0]}, and rules are not asked again while it lasts`
+    ? `no rule translated ${told.to.split(' ')[0]}, and rules are not asked again while it lasts (conntrack -D deletes it)`
     : told.others.length > 0
       ? `packets go to ${told.end}, which is none of the endpoints that kubectl lists (${someOf(told.others)}), and go there as long as they come`
       : told.isUnanswered
