@@ -16,8 +16,10 @@ interface Narrow {
 
 type Some<T> = readonly [T, ...T[]];
 
+/** Of the node whose rules are asked. */
+const nodeAddress = '172.18.0.11';
 /** Pods, nodes and a client that send packets. */
-export const hosts: Some<string> = ['10.244.11.4', '10.244.11.20', '10.244.12.20', '172.18.0.11', '172.18.0.12', '203.0.113.9'];
+export const hosts: Some<string> = ['10.244.11.4', '10.244.11.20', '10.244.12.20', nodeAddress, '172.18.0.12', '203.0.113.9'];
 
 /** A source that a rule asks for: hosts, networks, a range, or all but one of them. */
 function source(random: Random, isNft: boolean): string {
@@ -126,8 +128,10 @@ const pods = [
 /** What `packet` says of a sender: the outcomes, and the senders for which they hold; null for the node itself. */
 export function answerTo(snapshot: Snapshot, flags: PacketFlags): {readonly said: string; readonly space: SenderSpace | null} {
   const [answer] = askNodes(flags, snapshot);
+  // What the node itself sends leaves with the same address whether or not it is masqueraded.
+  const isOfNode = flags.source === nodeAddress;
   const said = (answer?.outcomes ?? []).map(({verdict, destination, masquerade, probability, lost}) =>
-    [verdict, destination, masquerade, probability.toFixed(6), lost].join(' '),
+    [verdict, destination, masquerade && !isOfNode, probability.toFixed(6), lost].join(' '),
   );
   return {said: said.join('; '), space: answer?.space ?? null};
 }

@@ -127,7 +127,7 @@ export const addressConflict = check('ST119', {
       const gist = `its address is in the range of pods ${range}`;
       const message = `the address ${someOf(facts.hostIPs)} of ${node.name} is in ${range}, the range of pods (clusterCIDR by ${source}): a pod may get the address of a machine, and rules take nodes for pods`;
       const remedy = 'Use a range of pods in which no machine has an address.';
-      yield {gist, variant: 'of-ranges', message, remedy, ...run(commandLine`kubectl get nodes -o wide`)};
+      yield {gist, message, remedy, ...run(commandLine`kubectl get nodes -o wide`)};
     }
     const owners = podsByAddress(api.pods ?? []);
     const taken = facts.addresses

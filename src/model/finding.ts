@@ -94,7 +94,6 @@ export type Variant =
   | 'of-pod-networks'
   | 'of-nodes'
   | 'of-machine'
-  | 'of-ranges'
   // ST207
   | 'served-without-local-endpoint'
   | 'dropped-beside-local-endpoint'

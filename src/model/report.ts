@@ -82,7 +82,7 @@ export interface Summary {
   readonly servicesWithoutRules: Readonly<Partial<Record<UnservedKind, number>>>;
   readonly servicesNotChecked: number;
   readonly servicePorts: number;
-  /** Errors and warnings that `--only` and `--skip` leave out; left out if there are none. The counts of Services include them. */
+  /** Errors and warnings that `--only` and `--skip` leave out; left out if there are none. Counts of Services include them. */
   readonly notShown?: number;
   /** Those of them that are left out for one Service only. */
   readonly skipped?: readonly SkippedFinding[];

@@ -144,7 +144,7 @@ export interface ChainsByName {
   at(place: number): Chain | undefined;
   /** The `text()` of the chain at that index. */
   textAt(place: number): string;
-  /** Whether a rule may contain the text: false is certain. A search of the whole dump, without looking for chains; not all can. */
+  /** Whether a rule may contain the text: false is certain. It searches the whole dump, and no chains; not all can. */
   mayContain?(text: string): boolean;
   /** The rules of the chain at that index, as text: they are not parsed. */
   linesAt(place: number): readonly {readonly text: string; readonly line: number}[];

@@ -82,7 +82,7 @@ export interface NodeDump {
   readonly missing?: readonly {readonly file: string; readonly reason: string}[];
   /** The family that no requested Service has, and whose iptables were not read for that reason. */
   readonly leftOut?: Family;
-  /** Reads one file; null if it does not exist. A dump is read when it is needed and dropped after the node was evaluated. */
+  /** Reads one file; null if there is none. A dump is read when it is needed, and dropped after its node was evaluated. */
   read(file: string): Buffer | null;
 }
 
